@@ -1,0 +1,77 @@
+#pragma once
+// GPUs, nodes and fabrics as values, read from catalogue files or objects (design 5.3). Members that people override are flat.
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orrery/base/origin.hpp"
+#include "orrery/base/result.hpp"
+#include "orrery/base/units.hpp"
+#include "orrery/document/value.hpp"
+
+namespace orrery::cluster {
+
+/// orrery/gpu/1. A CPU server can be a device too (xeon-8380-2s).
+struct Gpu {
+  std::string name, vendor, architecture;  ///< "Hopper", "Ampere", …
+  int sm_count = 0;                        ///< SMs, CUs or cores: the compute quantum
+  double clock_mhz = 0;                    ///< of the tensor peak
+  Bytes memory_capacity{};
+  BytesPerSecond memory_bandwidth{};
+  Bytes l2{};
+  double power_limit_w = 0, tdp_w = 0;     ///< limit in force; the part's own
+  BytesPerSecond scale_up{};               ///< per direction; 0: none
+  BytesPerSecond pcie{};                   ///< host link per direction
+  struct Peaks { std::optional<FlopsPerSecond> fp32, tf32, fp16, bf16, fp8, fp6, fp4, int8; } peak;  ///< dense
+  std::vector<std::string> default_origin;  ///< members that no source confirms
+};
+
+enum class ScaleUp : std::uint8_t { kNone, kNvSwitch, kMesh, kBridge, kPcie };
+
+/// orrery/node/1: a graph of GPUs, switches, NICs and the host.
+struct Node {
+  std::string name;
+  Gpu gpu;
+  int gpus = 0;                     ///< per node
+  ScaleUp scale_up_kind = ScaleUp::kNone;
+  int nvswitch_generation = 0;      ///< >= 3 reduces in the switch (NVLS)
+  BytesPerSecond scale_up{};        ///< min of node port and GPU, per GPU and direction
+  int nvlink_domain_nodes = 1;
+  int nics = 0;
+  BytesPerSecond nic{};             ///< each, per direction
+  int pcie_switches = 0;            ///< 0: every device on its own root port
+  BytesPerSecond pcie_uplink{};     ///< of one PCIe switch to its root
+  std::vector<int> gpu_pcie_switch, nic_pcie_switch, gpu_numa, nic_numa;
+  bool peer_to_peer = true;         ///< false: through host memory at host_bounce
+  BytesPerSecond host_bounce{};
+  std::string cpu_vendor;           ///< "intel", "amd", "arm"
+  Bytes host_memory{};
+  double max_w = 0;
+  std::vector<std::string> default_origin;
+};
+
+enum class Routing : std::uint8_t { kIdeal, kAdaptive, kEcmp, kStaticRail };
+
+/// orrery/fabric/1.
+struct Fabric {
+  std::string name, kind;           ///< "infiniband", "roce", …
+  BytesPerSecond link{};
+  bool rail_optimised = false;
+  double oversubscription = 1;      ///< of the leaf tier; higher tiers in `tiers`
+  int leaf_ports = 0;               ///< radix of the switches
+  Routing routing = Routing::kIdeal;
+  int ecmp_qps = 1;
+  bool ecmp_per_flow = false;
+  double adaptive_residual = 0;     ///< share of capacity lost to residual collisions
+  bool in_network_reduction = false;
+  Seconds latency_same_leaf{}, latency_per_tier{};  ///< one way, host to host (modelling 6.6)
+  double efficiency = 1;            ///< protocol headers, measured NIC rate over line rate
+  std::vector<std::string> default_origin;
+};
+
+Result<Gpu> read_gpu(const document::Value& gpu, const std::string& file, const std::string& pointer);
+Result<Node> read_node(const document::Value& node, const std::string& file, const std::string& pointer);
+Result<Fabric> read_fabric(const document::Value& fabric, const std::string& file, const std::string& pointer);
+
+}  // namespace orrery::cluster

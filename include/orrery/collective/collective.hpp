@@ -1,0 +1,75 @@
+#pragma once
+// Collectives as data: NCCL's choice of algorithm, protocol and channels; steps, and bytes per hop. Times are cost's, from a profile.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "orrery/base/units.hpp"
+
+namespace orrery::collective {
+
+enum class Kind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
+enum class Algorithm : std::uint8_t { kRing, kTree, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat, kPairs };
+enum class Protocol : std::uint8_t { kLL, kLL128, kSimple };
+enum class Arch : std::uint8_t { kVolta, kAmpere, kHopper, kBlackwell, kOther };  ///< which of NCCL's tables applies
+enum class CpuVendor : std::uint8_t { kIntel, kAmd, kArm };
+std::string_view to_string(Kind);
+std::string_view to_string(Algorithm);
+std::string_view to_string(Protocol);
+
+/// NCCL version as 10000*major + 100*minor: 22700 is 2.27.
+struct Nccl {
+  int version = 22700;
+};
+
+/// The communicator, as NCCL's topology search would describe it.
+struct Shape {
+  std::int64_t ranks = 1, nodes = 1;       ///< nodes: scale-up domains; ranks % nodes == 0 (uneven: the largest share decides)
+  Arch arch = Arch::kHopper;
+  CpuVendor cpu = CpuVendor::kIntel;
+  bool nvlink = true;                       ///< intra-domain path is NVLink/NVSwitch (else PCIe or host)
+  bool nvswitch = true;
+  bool nvls = true;                         ///< switch with in-network reduction (NVSwitch 3+)
+  bool sharp = false;                       ///< the fabric reduces (CollNet)
+  bool net_is_ib = true;
+  BytesPerSecond scale_up{};                ///< per GPU and direction, nominal (450 GB/s on H100); PCIe: the GPU's link
+  BytesPerSecond nic_per_gpu{};             ///< scale-out bandwidth per participating GPU and direction, nominal
+  std::int64_t gpus_per_nic = 1;            ///< participating GPUs that share one NIC
+  double net_overhead_us = 1.0;             ///< NCCL's network post overhead: 1 Intel and others, 2 AMD
+};
+
+struct Choice {
+  Algorithm algorithm = Algorithm::kRing;
+  Protocol protocol = Protocol::kSimple;
+  int channels = 1;
+  Seconds nccl_estimate{};  ///< what NCCL's own model scores it with; for choosing only (modelling 0, rule 3)
+  bool operator==(const Choice&) const = default;
+};
+
+/// NCCL's decision for `bytes` (nccl-tests count). Source: NCCL src/graph/tuning.cc by version, as in modelling.md 6.3.
+Choice choose(Kind kind, Bytes bytes, const Shape& shape, const Nccl& nccl);
+/// NCCL's latency term in microseconds for one algorithm and protocol, and its bandwidth term (algorithm bandwidth, GB/s); 0: not possible.
+double nccl_latency_us(Kind, Algorithm, Protocol, const Shape&, const Nccl&);
+double nccl_bandwidth_gb_per_s(Kind, Algorithm, Protocol, Bytes, const Shape&, const Nccl&);
+
+/// bytes x factor / time is busbw (nccl-tests doc/PERFORMANCE.md).
+double busbw_factor(Kind kind, std::int64_t ranks);
+
+/// What one rank (or one hop) of a collective moves: the data that lower turns into usage weights. Bytes are per unit of the whole
+/// buffer (fractions of nccl-tests' byte count).
+struct Hops {
+  /// Each rank sends `intra_out` and receives `intra_in` over its own scale-up port; each scale-up switch reduces in the network or not.
+  double intra_out = 0, intra_in = 0;
+  /// Each rank's share out of and into its NIC towards another domain, and how it is routed.
+  double inter_out = 0, inter_in = 0;
+  /// Which ranks exchange over the fabric: ring neighbours of the same local rank, tree edges, or all pairs.
+  enum class Pattern : std::uint8_t { kNone, kRingOfNodes, kTreeOfNodes, kAllPairs } pattern = Pattern::kNone;
+  std::int64_t steps = 0;  ///< serial steps (latency)
+};
+Hops hops(Kind kind, Algorithm algorithm, const Shape& shape);
+
+/// SMs (CTAs) that the kernel holds: its channels (modelling 6.9).
+int footprint_sms(const Choice& choice, const Shape& shape);
+
+}  // namespace orrery::collective

@@ -1,0 +1,70 @@
+#pragma once
+// Parallelism: the rank grid, its groups, what each stage holds, and the order lists of the pipeline schedule.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "orrery/base/ids.hpp"
+#include "orrery/base/result.hpp"
+#include "orrery/document/value.hpp"
+#include "orrery/workload/model.hpp"
+
+namespace orrery::plan {
+
+enum class GridAxis : std::uint8_t { kTp, kCp, kEp, kDp, kPp };
+enum class Schedule : std::uint8_t { kGpipe, k1F1B, kInterleaved1F1B };
+
+/// parallelism of design 5.1, resolved: nothing null, dp computed.
+struct Parallelism {
+  std::int64_t tp = 1, cp = 1, pp = 1, vp = 1, ep = 1, etp = 1, dp = 1, zero = 0, replicas = 1;
+  bool sp = false, p2p_overlapped = false, reshard_after_forward = true;
+  bool account_for_embedding = false, account_for_loss = false;
+  bool overlap_grad_reduce = false, overlap_param_gather = false;
+  Schedule schedule = Schedule::k1F1B;
+  std::vector<std::int64_t> layers_per_stage;  ///< entry c*pp + s: decoder layers of chunk c on stage s; always filled
+  std::array<GridAxis, 5> order{GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp};
+};
+
+struct Coordinates {
+  std::int64_t tp = 0, cp = 0, dp = 0, pp = 0;
+  bool operator==(const Coordinates&) const = default;
+};
+
+/// The rank grid. Ranks 0 … tp*cp*dp*pp - 1; the order's first axis varies fastest.
+class Grid {
+ public:
+  explicit Grid(const Parallelism& p);
+  [[nodiscard]] std::int64_t ranks() const;
+  [[nodiscard]] Coordinates coordinates(std::int64_t rank) const;
+  [[nodiscard]] std::int64_t rank(const Coordinates& c) const;
+
+ private:
+  std::array<std::int64_t, 4> size_{}, stride_{};  // tp, cp, dp, pp
+};
+
+/// What one chunk of one stage holds, in order of execution.
+struct Chunk {
+  bool embedding = false, head = false;
+  std::int64_t layers = 0;
+};
+/// Chunk c of stage s.
+Chunk chunk_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk);
+
+enum class Pass : std::uint8_t { kForward, kBackward };
+struct ScheduleEntry {
+  Pass pass = Pass::kForward;
+  std::int32_t microbatch = 0, chunk = 0;
+  bool operator==(const ScheduleEntry&) const = default;
+};
+/// The order list of a stage (modelling 8.1): every (pass, microbatch, chunk) once.
+std::vector<ScheduleEntry> schedule_order(const Parallelism& p, std::int64_t stage, std::int64_t microbatches);
+
+/// Reads and checks the whole layout: sizes multiply to the GPUs, batch divides, heads and kv_heads and ffn divide by tp, layers fit
+/// the stages, the schedule admits pp, vp and microbatches. `gpus` is how many GPUs the job uses. All problems at once.
+Result<Parallelism> read_parallelism(const document::Value& scenario, const std::string& file, const workload::Model& model,
+                                     const workload::Training& training, std::int64_t gpus);
+/// Microbatches per step and data-parallel replica.
+std::int64_t microbatches(const Parallelism& p, const workload::Training& t);
+
+}  // namespace orrery::plan

@@ -1,0 +1,75 @@
+#pragma once
+// The model and the training recipe as plain values, read from a resolved scenario.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orrery/base/result.hpp"
+#include "orrery/document/value.hpp"
+#include "orrery/workload/operation.hpp"
+
+namespace orrery::workload {
+
+enum class Activation : std::uint8_t { kSilu, kGelu, kRelu, kRelu2 };
+enum class Norm : std::uint8_t { kRms, kLayer };
+enum class Position : std::uint8_t { kRotary, kLearned, kAlibi, kNone };
+
+/// A dense decoder transformer (orrery/model/1, design 5.2).
+struct Model {
+  std::string name;
+  std::int64_t layers = 0, hidden = 0, ffn_hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+  bool gated_mlp = false, tied_embeddings = false, norm_bias = false, linear_bias = false, qkv_bias = false, post_norms = false, qk_norm = false;
+  Activation activation = Activation::kSilu;
+  Norm norm = Norm::kRms;
+  Position position = Position::kRotary;
+  std::optional<std::int64_t> max_positions;  ///< rows of a learned position table; null: the sequence length
+};
+
+enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
+enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull };
+enum class Fusion : std::uint8_t { kNone, kFramework, kCompiled };
+
+struct Recompute {
+  RecomputeMode mode = RecomputeMode::kNone;
+  std::vector<std::string> modules;      ///< selective: "core_attn", "norm", "mlp_act", "mlp", "matmul_every_other"
+  std::optional<std::int64_t> layers;    ///< full: how many layers of a stage; null: all
+  bool block = false;                    ///< full: "block" (the first `layers` of a stage) instead of "uniform"
+};
+
+/// The recipe (design 5.1, training); everything resolved, nothing left "as the stack does".
+struct Training {
+  std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 1;
+  DType precision = DType::kBf16;  ///< of the matmuls
+  DType activation_dtype = DType::kBf16;  ///< 2-byte type of activations (fp32 for fp32 and tf32)
+  Optimizer optimizer = Optimizer::kAdamW;
+  DType param_dtype = DType::kBf16, grad_dtype = DType::kFp32, grad_reduce_dtype = DType::kFp32;
+  bool master_weights = true;
+  bool flash_attention = true, causal = true, cuda_graphs = false;
+  Recompute recompute;
+  Fusion fusion = Fusion::kFramework;
+};
+
+/// What a stack fuses and launches inside a layer: the members of orrery/stack/1 that shape operations. Filled by read_stack_kernels.
+struct StackKernels {
+  bool fused_norm = true, fused_rope = true, fused_bias_activation = true, fused_cross_entropy = true, fused_softmax = true, fused_optimizer = true;
+  bool gradient_accumulation_fusion = true;  ///< weight-gradient GEMM accumulates into the main gradient
+  bool dropout = false;                      ///< hidden and attention dropout kernels and masks
+  bool cross_entropy_fp32_logits = false;    ///< an fp32 copy of the logits is made
+  std::vector<std::string> selective_modules;  ///< what recompute "selective" means here
+  bool zero_grad_buffer = true, grad_scale_kernel = true;  ///< end-of-step kernels over the gradient buffer
+};
+
+Result<Model> read_model(const document::Value& model, const std::string& file, const std::string& pointer);
+Result<Training> read_training(const document::Value& scenario, const std::string& file);
+StackKernels read_stack_kernels(const document::Value& stack);
+
+/// Exact parameter counts and FLOPs of the whole model (modelling 4). per_token numbers are for training (forward + backward), no recompute.
+struct ModelCounts {
+  std::int64_t parameters = 0, parameters_without_embedding = 0, active_parameters = 0;
+  std::int64_t embedding_parameters = 0;
+  double exact = 0, megatron = 0, megatron_legacy = 0, palm = 0, six_n = 0, torchtitan = 0, narayanan = 0;  ///< FLOP per token
+};
+ModelCounts count(const Model& model, std::int64_t sequence, bool causal);
+
+}  // namespace orrery::workload

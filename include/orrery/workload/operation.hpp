@@ -1,0 +1,72 @@
+#pragma once
+// What a GPU is asked to do: operations with exact shapes, FLOPs and bytes. No durations here; cost gives those.
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "orrery/base/units.hpp"
+
+namespace orrery::workload {
+
+enum class DType : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kMxfp8, kMxfp6, kFp4, kInt8 };
+/// Bytes of one stored element; fp8 and below without their scales.
+double element_bytes(DType t);
+const char* to_string(DType t);
+
+/// cuBLAS names of the three GEMMs of a linear layer: forward TN, input gradient NN, weight gradient NT.
+enum class GemmLayout : std::uint8_t { kTN, kNN, kNT };
+
+/// D[m,n] (+)= A[m,k] B[k,n], batch times.
+struct Gemm {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  DType in = DType::kBf16, out = DType::kBf16;
+  GemmLayout layout = GemmLayout::kTN;
+  bool accumulate = false;  ///< reads D as well (fp32 accumulation into main_grad)
+  [[nodiscard]] Flops flops() const { return Flops(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch)); }
+  bool operator==(const Gemm&) const = default;
+};
+
+/// One fused (flash) attention kernel. Unfused attention is batched GEMMs and a softmax stream instead.
+struct Attention {
+  std::int64_t batch = 1, seq_q = 0, seq_kv = 0, heads = 0, kv_heads = 0, dim_qk = 0, dim_v = 0;
+  bool causal = true, backward = false;
+  DType dtype = DType::kBf16;
+  /// Model FLOPs of the mask in use: forward 2 b h sq skv (dqk + dv), halved if causal; backward x (3 dqk + 2 dv)/(dqk + dv) (modelling 3.1).
+  [[nodiscard]] Flops flops() const;
+  bool operator==(const Attention&) const = default;
+};
+
+/// Memory-bound kernels by class; each class has its own efficiency in the profile (modelling 2.1).
+enum class StreamKind : std::uint8_t { kCopy, kElementwise, kNorm, kSoftmax, kPermute, kEmbedding, kCrossEntropy, kOptimizer, kReduce, kCast };
+const char* to_string(StreamKind k);
+
+/// `kernels` launches that together read and write so many bytes of device memory.
+struct Stream {
+  StreamKind kind = StreamKind::kElementwise;
+  std::int64_t read_bytes = 0, write_bytes = 0;
+  int kernels = 1;
+  bool operator==(const Stream&) const = default;
+};
+
+/// The group a collective runs over, by its axis of the rank grid. dp_cp: gradients and parameters; model: tp x pp (norm, inf check); world: all.
+enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld };
+const char* to_string(Axis a);
+enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
+
+/// bytes as nccl-tests counts them: the whole array for all-reduce, all-gather (output) and reduce-scatter (input).
+struct Comm {
+  CommKind kind = CommKind::kAllReduce;
+  Axis axis = Axis::kTp;
+  std::int64_t bytes = 0;
+  bool operator==(const Comm&) const = default;
+};
+
+/// One operation of a rank's compute stream (or, for Comm, of the axis' communication stream that the compute stream waits for).
+struct Operation {
+  std::string name;  ///< "qkv", "attention", "swiglu", …: what a profiler would show
+  std::variant<Gemm, Attention, Stream, Comm> work;
+  bool operator==(const Operation&) const = default;
+};
+
+}  // namespace orrery::workload
