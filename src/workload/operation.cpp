@@ -1,0 +1,78 @@
+#include "orrery/workload/operation.hpp"
+
+#include "orrery/base/assert.hpp"
+
+namespace orrery::workload {
+
+double element_bytes(DType t) {
+  switch (t) {
+    case DType::kFp32:
+    case DType::kTf32: return 4;  // TF32 is a way to multiply: the operands are stored as fp32 (NVIDIA A100 whitepaper)
+    case DType::kFp16:
+    case DType::kBf16: return 2;
+    case DType::kFp8:
+    case DType::kMxfp8:
+    case DType::kInt8: return 1;
+    case DType::kMxfp6: return 0.75;  // four six-bit elements in three bytes (OCP Microscaling Formats v1.0)
+    case DType::kFp4: return 0.5;
+  }
+  ORRERY_ASSERT(false, "the switch names every type");
+}
+
+const char* to_string(DType t) {
+  switch (t) {
+    case DType::kFp32: return "fp32";
+    case DType::kTf32: return "tf32";
+    case DType::kFp16: return "fp16";
+    case DType::kBf16: return "bf16";
+    case DType::kFp8: return "fp8";
+    case DType::kMxfp8: return "mxfp8";
+    case DType::kMxfp6: return "mxfp6";
+    case DType::kFp4: return "fp4";
+    case DType::kInt8: return "int8";
+  }
+  ORRERY_ASSERT(false, "the switch names every type");
+}
+
+const char* to_string(StreamKind k) {
+  switch (k) {
+    case StreamKind::kCopy: return "copy";
+    case StreamKind::kElementwise: return "elementwise";
+    case StreamKind::kNorm: return "norm";
+    case StreamKind::kSoftmax: return "softmax";
+    case StreamKind::kPermute: return "permute";
+    case StreamKind::kEmbedding: return "embedding";
+    case StreamKind::kCrossEntropy: return "cross_entropy";
+    case StreamKind::kOptimizer: return "optimizer";
+    case StreamKind::kReduce: return "reduce";
+    case StreamKind::kCast: return "cast";
+  }
+  ORRERY_ASSERT(false, "the switch names every kind");
+}
+
+const char* to_string(Axis a) {
+  switch (a) {
+    case Axis::kTp: return "tp";
+    case Axis::kCp: return "cp";
+    case Axis::kEp: return "ep";
+    case Axis::kPp: return "pp";
+    case Axis::kDp: return "dp";
+    case Axis::kDpReplicas: return "dp_replicas";
+    case Axis::kEmbedding: return "embedding";
+    case Axis::kModel: return "model";
+    case Axis::kWorld: return "world";
+  }
+  ORRERY_ASSERT(false, "the switch names every axis");
+}
+
+// FlashAttention-2 (arXiv:2307.08691, section 4.1) counts 4 s^2 d n forward, half of it under a causal mask, and 2.5 times that
+// backward. With unequal head dims the forward is one product over d_qk and one over d_v; the backward recomputes QK^T (d_qk) and
+// has dV, dP (d_v each), dQ, dK (d_qk each): 3 d_qk + 2 d_v.
+Flops Attention::flops() const {
+  const double area = 2.0 * static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(seq_q) * static_cast<double>(seq_kv);
+  const double qk = static_cast<double>(dim_qk);
+  const double v = static_cast<double>(dim_v);
+  return Flops(area * (backward ? 3 * qk + 2 * v : qk + v) * (causal ? 0.5 : 1.0));
+}
+
+}  // namespace orrery::workload
