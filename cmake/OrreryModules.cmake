@@ -20,6 +20,9 @@ function(orrery_module name)
   if(sources AND name MATCHES "^(document|report)$")  # the only modules that see JSON
     target_link_libraries(${target} PRIVATE nlohmann_json::nlohmann_json)
   endif()
+  if(sources AND name STREQUAL "document")  # the last place where the catalogue is sought
+    target_compile_definitions(${target} PRIVATE ORRERY_SOURCE_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
+  endif()
   if(sources AND name STREQUAL "cli")
     target_link_libraries(${target} PRIVATE CLI11::CLI11)
   endif()

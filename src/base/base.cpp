@@ -20,6 +20,7 @@ SimTime to_sim_time(Seconds s) {
 
 std::string to_string(const Diagnostic& d) {
   if (d.file.empty() && d.pointer.empty()) return d.text;
+  if (d.pointer.empty()) return fmt::format("{}: {}", d.file, d.text);
   return fmt::format("{}:{}: {}", d.file, d.pointer, d.text);
 }
 

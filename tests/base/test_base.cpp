@@ -72,6 +72,7 @@ TEST_CASE("checked arithmetic reports overflow") {
 
 TEST_CASE("a diagnostic prints file, pointer and text") {
   CHECK(to_string(Diagnostic{"job.json", "/parallelism/pp", "no"}) == "job.json:/parallelism/pp: no");
+  CHECK(to_string(Diagnostic{"job.json", "", "no"}) == "job.json: no");
   CHECK(to_string(Diagnostic{"", "", "no"}) == "no");
   CHECK(weaker(Origin::kMeasured, Origin::kDatasheet) == Origin::kDatasheet);
 }
