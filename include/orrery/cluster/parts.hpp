@@ -41,8 +41,14 @@ struct Node {
   int nics = 0;
   BytesPerSecond nic{};             ///< each, per direction
   int pcie_switches = 0;            ///< 0: every device on its own root port
-  BytesPerSecond pcie_uplink{};     ///< of one PCIe switch to its root
-  std::vector<int> gpu_pcie_switch, nic_pcie_switch, gpu_numa, nic_numa;
+  BytesPerSecond pcie{};            ///< what one GPU's host link carries: min of slot and GPU, times the share that is payload
+  BytesPerSecond pcie_uplink{};     ///< the same of one PCIe switch to its root
+  std::vector<int> gpu_pcie_switch, nic_pcie_switch;  ///< of every GPU and NIC, as stated or by even division; -1 without switches
+  int numa_domains = 1;             ///< sockets, in effect: what one crosses on the way to another
+  BytesPerSecond numa_link{};       ///< between two of them, per direction
+  std::vector<int> gpu_numa, nic_numa;
+  struct MeshLink { int a = 0, b = 0, cables = 1; };  ///< cables of equal rate between two GPUs
+  std::vector<MeshLink> mesh;       ///< of scale_up_kind mesh; empty: every pair alike
   bool peer_to_peer = true;         ///< false: through host memory at host_bounce
   BytesPerSecond host_bounce{};
   std::string cpu_vendor;           ///< "intel", "amd", "arm"
@@ -58,18 +64,22 @@ struct Fabric {
   std::string name, kind;           ///< "infiniband", "roce", …
   BytesPerSecond link{};
   bool rail_optimised = false;
-  double oversubscription = 1;      ///< of the leaf tier; higher tiers in `tiers`
+  double oversubscription = 1;      ///< of the leaf tier: bytes/s from hosts over bytes/s towards spines
+  double spine_oversubscription = 1;  ///< of the tier above, where there are three
   int leaf_ports = 0;               ///< radix of the switches
   Routing routing = Routing::kIdeal;
   int ecmp_qps = 1;
   bool ecmp_per_flow = false;
   double adaptive_residual = 0;     ///< share of capacity lost to residual collisions
   bool in_network_reduction = false;
-  Seconds latency_same_leaf{}, latency_per_tier{};  ///< one way, host to host (modelling 6.6)
-  double efficiency = 1;            ///< protocol headers, measured NIC rate over line rate
+  Seconds latency_same_leaf{}, latency_per_tier{};  ///< one way, host to host; a tier climbed adds two switches
+  double efficiency = 1;            ///< payload share of the line rate (protocol headers)
+  bool host_staged = false;         ///< bytes pass through host memory (TCP): no GPUDirect
   std::vector<std::string> default_origin;
 };
 
+// Read from documents that passed their descriptions. Lists over GPUs or NICs that are absent or of another length than `gpus` or `nics`
+// (an override changed the count) are made by even division. Errors: a mapping to a switch or domain that does not exist, no GPU.
 Result<Gpu> read_gpu(const document::Value& gpu, const std::string& file, const std::string& pointer);
 Result<Node> read_node(const document::Value& node, const std::string& file, const std::string& pointer);
 Result<Fabric> read_fabric(const document::Value& fabric, const std::string& file, const std::string& pointer);
