@@ -2,7 +2,9 @@
 // Parallelism: the rank grid, its groups, what each stage holds, and the order lists of the pipeline schedule.
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orrery/base/ids.hpp"
@@ -14,6 +16,9 @@ namespace orrery::plan {
 
 enum class GridAxis : std::uint8_t { kTp, kCp, kEp, kDp, kPp };
 enum class Schedule : std::uint8_t { kGpipe, k1F1B, kInterleaved1F1B };
+
+std::string_view to_string(GridAxis a);
+std::string_view to_string(Schedule s);
 
 /// parallelism of design 5.1, resolved: nothing null, dp computed.
 struct Parallelism {
@@ -60,8 +65,19 @@ struct ScheduleEntry {
 /// The order list of a stage (modelling 8.1): every (pass, microbatch, chunk) once.
 std::vector<ScheduleEntry> schedule_order(const Parallelism& p, std::int64_t stage, std::int64_t microbatches);
 
+/// Share of a step's pipeline time in which a stage computes, by the schedule's closed form (modelling 8.1): equal stages, free transfers,
+/// nothing but the pipeline. A yardstick to print beside the simulated one; the simulation never uses it.
+double closed_form_efficiency(const Parallelism& p, std::int64_t microbatches);
+
+/// Layers of each chunk in the order a microbatch passes them (chunk c of stage s is number c*stages + s): an even split of the layers,
+/// where the embedding and the head may each take the place of one; a remainder as `uneven` says: "refuse", "front", "back".
+/// Empty where that is refused. Requires 1 <= chunks <= layers and what else takes a place.
+std::vector<std::int64_t> split_layers(std::int64_t layers, std::int64_t chunks, bool account_for_embedding, bool account_for_loss,
+                                       std::string_view uneven);
+
 /// Reads and checks the whole layout: sizes multiply to the GPUs, batch divides, heads and kv_heads and ffn divide by tp, layers fit
 /// the stages, the schedule admits pp, vp and microbatches. `gpus` is how many GPUs the job uses. All problems at once.
+/// `scenario` is resolved; of its stack only layout.uneven_layers is read ("refuse" where the stack does not say).
 Result<Parallelism> read_parallelism(const document::Value& scenario, const std::string& file, const workload::Model& model,
                                      const workload::Training& training, std::int64_t gpus);
 /// Microbatches per step and data-parallel replica.

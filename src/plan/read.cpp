@@ -1,0 +1,261 @@
+// Reads parallelism of a resolved scenario and checks what concerns several members: the layout against GPUs, model, batch and stack.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
+#include <optional>
+
+#include "orrery/base/checked.hpp"
+#include "orrery/plan/plan.hpp"
+#include "plan/schedules/schedules.hpp"
+
+namespace orrery::plan {
+
+namespace {
+
+using document::Value;
+
+/// More than any step has by far; beyond it the order lists alone would not fit in memory.
+constexpr std::int64_t kMostMicrobatches = 1'000'000;
+
+/// The (at most three) divisors of n nearest to d by ratio, ascending: what to use instead of d.
+std::vector<std::int64_t> near_divisors(std::int64_t n, std::int64_t d) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t k = 1; k <= n / k; ++k) {
+    if (n % k != 0) continue;
+    all.push_back(k);
+    if (k != n / k) all.push_back(n / k);
+  }
+  const auto distance = [&](std::int64_t k) { return std::abs(std::log(static_cast<double>(k) / static_cast<double>(d))); };
+  std::sort(all.begin(), all.end(), [&](std::int64_t a, std::int64_t b) {
+    const double da = distance(a), db = distance(b);
+    return da != db ? da < db : a < b;
+  });
+  if (all.size() > 3) all.resize(3);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::string list(const std::vector<std::int64_t>& v) { return fmt::format("{}", fmt::join(v, ", ")); }
+
+class Reader {
+ public:
+  Reader(const Value& scenario, const std::string& file, const workload::Model& model, const workload::Training& training, std::int64_t gpus)
+      : scenario_(scenario), in_(scenario.at("parallelism")), file_(file), model_(model), training_(training), gpus_(gpus) {}
+
+  Result<Parallelism> read() {
+    sizes();
+    features();
+    order();
+    if (!problems_.empty()) return fail(problems_);  // what follows divides by the sizes
+    schedule();
+    ranks();
+    shards();
+    sharding();
+    layers();
+    batch();
+    if (!problems_.empty()) return fail(problems_);
+    return p_;
+  }
+
+ private:
+  void problem(std::string pointer, std::string text) { problems_.push_back({file_, std::move(pointer), std::move(text)}); }
+  void here(std::string_view member, std::string text) { problem(fmt::format("/parallelism/{}", member), std::move(text)); }
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t otherwise) const {
+    const Value& v = in_.at(key);
+    return v.is_null() ? otherwise : v.as_int();
+  }
+  static bool flag(const Value& v, bool otherwise) { return v.is_null() ? otherwise : v.as_bool(); }
+
+  void sizes() {
+    struct Size { std::string_view name; std::int64_t* value; };
+    for (const Size& s : {Size{"tp", &p_.tp}, Size{"cp", &p_.cp}, Size{"pp", &p_.pp}, Size{"vp", &p_.vp}, Size{"ep", &p_.ep}, Size{"etp", &p_.etp},
+                          Size{"replicas", &p_.replicas}}) {
+      *s.value = integer(s.name, 1);
+      if (*s.value < 1) here(s.name, fmt::format("{} is no size; use 1 or more", *s.value));
+    }
+    if (!in_.at("dp").is_null() && in_.at("dp").as_int() < 1) here("dp", fmt::format("{} is no size; use 1 or more, or null", in_.at("dp").as_int()));
+    p_.zero = integer("zero", 0);
+    if (p_.zero < 0 || p_.zero > 3) here("zero", fmt::format("{} is no ZeRO stage; use 0, 1, 2 or 3", p_.zero));
+    if (training_.micro_batch < 1) problem("/training/micro_batch", fmt::format("{} is no size; use 1 or more", training_.micro_batch));
+  }
+
+  /// Known to the format, not built: refused rather than ignored.
+  void features() {
+    if (p_.cp > 1) here("cp", "context parallelism is not built yet; use 1");
+    if (p_.ep > 1) here("ep", "expert parallelism is not built yet; use 1");
+    if (p_.etp > 1) here("etp", "expert parallelism is not built yet; use 1");
+    const Value& overlap = in_.at("overlap");
+    if (const Value& tp = overlap.at("tp"); tp.is_string()) here("overlap/tp", fmt::format("\"{}\" is not built yet; use false", tp.as_string()));
+    if (flag(overlap.at("ep"), false)) here("overlap/ep", "true is not built yet; use false");
+    p_.overlap_grad_reduce = flag(overlap.at("grad_reduce"), false);
+    p_.overlap_param_gather = flag(overlap.at("param_gather"), false);
+    p_.sp = flag(in_.at("sp"), false) && p_.tp > 1;
+    p_.p2p_overlapped = in_.at("p2p").is_string() && in_.at("p2p").as_string() == "overlapped";
+    p_.reshard_after_forward = flag(in_.at("reshard_after_forward"), true);
+    p_.account_for_embedding = flag(in_.at("account_for_embedding"), false);
+    p_.account_for_loss = flag(in_.at("account_for_loss"), false);
+  }
+
+  void order() {
+    if (in_.at("order").is_null()) return;
+    const Value::Array& names = in_.at("order").items();
+    std::vector<GridAxis> axes;
+    for (GridAxis a : {GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp})
+      if (std::count_if(names.begin(), names.end(), [&](const Value& n) { return n.as_string() == to_string(a); }) == 1) axes.push_back(a);
+    if (axes.size() != p_.order.size() || names.size() != p_.order.size()) {
+      here("order", "the order must name tp, cp, ep, dp and pp once each");
+      return;
+    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+      p_.order[i] = *std::find_if(axes.begin(), axes.end(), [&](GridAxis a) { return names[i].as_string() == to_string(a); });
+  }
+
+  void schedule() {
+    const Value& name = in_.at("schedule");
+    if (name.is_null()) {
+      p_.schedule = p_.vp > 1 ? Schedule::kInterleaved1F1B : Schedule::k1F1B;
+    } else {
+      const auto rows = schedules();
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const ScheduleRow* r) { return name.is_string() && r->name == name.as_string(); });
+      if (row == rows.end()) {
+        std::vector<std::string_view> built;
+        for (const ScheduleRow* r : rows) built.push_back(r->name);
+        here("schedule", fmt::format("{} is not built yet; use one of {}", name.is_string() ? "\"" + name.as_string() + "\"" : "a schedule from a file",
+                                     fmt::join(built, ", ")));
+        return;
+      }
+      p_.schedule = (*row)->id;
+    }
+    const ScheduleRow& row = row_of(p_.schedule);
+    if (row.chunked && p_.vp < 2) here("vp", fmt::format("{} needs at least 2 chunks per stage; use vp 2 or more, or schedule 1f1b", row.name));
+    if (!row.chunked && p_.vp > 1) here("vp", fmt::format("{} has one chunk per stage; use vp 1, or schedule interleaved_1f1b", row.name));
+    if (row.microbatches_in_rounds && p_.pp < 2) here("pp", fmt::format("{} needs at least 2 stages; use pp 2 or more, or vp 1 and schedule 1f1b", row.name));
+  }
+
+  void ranks() {
+    std::optional<std::int64_t> replica = checked_mul(p_.tp, p_.cp);
+    if (replica) replica = checked_mul(*replica, p_.pp);
+    if (!replica || *replica > gpus_) {
+      here("tp", fmt::format("one replica takes tp {} x cp {} x pp {} GPUs, but the job has {}", p_.tp, p_.cp, p_.pp, gpus_));
+      return;
+    }
+    if (gpus_ % *replica != 0) {
+      here("dp", fmt::format("{} GPUs are no whole number of replicas of tp {} x cp {} x pp {} = {} GPUs; use {} or {} GPUs, or change tp, cp or pp", gpus_,
+                             p_.tp, p_.cp, p_.pp, *replica, gpus_ / *replica * *replica, ceil_div(gpus_, *replica) * *replica));
+      return;
+    }
+    const std::int64_t dp = gpus_ / *replica;
+    p_.dp = integer("dp", dp);
+    if (p_.dp != dp)
+      here("dp", fmt::format("tp {} x cp {} x pp {} x dp {} is not the job's {} GPUs; use dp {} or null", p_.tp, p_.cp, p_.pp, p_.dp, gpus_, dp));
+  }
+
+  void shards() {
+    struct Width { std::string_view what; std::int64_t width; };
+    for (const Width& w : {Width{"heads", model_.heads}, Width{"kv_heads", model_.kv_heads}, Width{"ffn_hidden", model_.ffn_hidden}})
+      if (w.width % p_.tp != 0)
+        here("tp", fmt::format("{} ranks cannot share {} {} evenly; use a divisor of {} ({})", p_.tp, w.width, w.what, w.width, list(near_divisors(w.width, p_.tp))));
+    if (p_.sp && training_.sequence_length % p_.tp != 0)
+      problem("/training/sequence_length", fmt::format("{} tokens cannot be split over {} ranks by sequence parallelism; use a multiple of {} or sp false",
+                                                       training_.sequence_length, p_.tp, p_.tp));
+  }
+
+  void sharding() {
+    if (p_.replicas == 1) return;
+    if (p_.zero == 0) here("replicas", fmt::format("{} replicas need something that is sharded inside them; use zero 1 or more, or replicas 1", p_.replicas));
+    const std::int64_t group = p_.dp * p_.cp;
+    if (group % p_.replicas != 0)
+      here("replicas", fmt::format("{} replicas cannot split a data-parallel group of {} evenly; use a divisor of {} ({})", p_.replicas, group, group,
+                                   list(near_divisors(group, p_.replicas))));
+  }
+
+  void layers() {
+    const std::optional<std::int64_t> chunks = checked_mul(p_.pp, p_.vp);
+    const std::int64_t places = model_.layers + (p_.account_for_embedding ? 1 : 0) + (p_.account_for_loss ? 1 : 0);
+    if (const Value& given = in_.at("layers_per_stage"); !given.is_null()) {
+      given_layers(given.items(), chunks);
+      return;
+    }
+    const std::string stages = p_.vp == 1 ? fmt::format("{} stages", p_.pp) : fmt::format("{} stages of {} chunks", p_.pp, p_.vp);
+    const std::string what = places == model_.layers ? fmt::format("{} layers", places)
+                                                     : fmt::format("{} layers with {}", model_.layers,
+                                                                   p_.account_for_embedding && p_.account_for_loss ? "embedding and head"
+                                                                   : p_.account_for_embedding                     ? "the embedding"
+                                                                                                                  : "the head");
+    if (!chunks || *chunks > places) {
+      here("pp", fmt::format("{} are more than {}; use fewer stages, or give layers_per_stage", stages, what));
+      return;
+    }
+    const Value& uneven = scenario_.at("stack").at("layout").at("uneven_layers");
+    p_.layers_per_stage = split_layers(model_.layers, *chunks, p_.account_for_embedding, p_.account_for_loss, uneven.is_string() ? uneven.as_string() : "refuse");
+    if (!p_.layers_per_stage.empty()) return;
+    std::string instead = "give layers_per_stage";
+    if (places % p_.vp == 0) {
+      const std::vector<std::int64_t> divisors = near_divisors(places / p_.vp, p_.pp);
+      instead = fmt::format("use a divisor of {} ({}) or {}", places / p_.vp, list(divisors), instead);
+    }
+    here("pp", fmt::format("{} cannot share {} evenly; {}", stages, what, instead));
+  }
+
+  void given_layers(const Value::Array& given, std::optional<std::int64_t> chunks) {
+    if (!chunks || static_cast<std::int64_t>(given.size()) != *chunks) {
+      here("layers_per_stage", fmt::format("{} given where pp {} x vp {} needs {}; entry c x pp + s is chunk c of stage s", given.size(), p_.pp, p_.vp,
+                                           chunks ? fmt::format("{}", *chunks) : "too many"));
+      return;
+    }
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const std::int64_t n = given[i].as_int();
+      if (n < 0 || n > model_.layers) {
+        here(fmt::format("layers_per_stage/{}", i), fmt::format("{} is no number of layers of a model that has {}", n, model_.layers));
+        return;
+      }
+      p_.layers_per_stage.push_back(n);
+      sum += n;
+    }
+    if (sum != model_.layers) here("layers_per_stage", fmt::format("the entries add up to {} layers, but the model has {}", sum, model_.layers));
+  }
+
+  void batch() {
+    const std::optional<std::int64_t> pass = checked_mul(training_.micro_batch, p_.dp);
+    const std::int64_t batch = training_.global_batch;
+    if (!pass || batch < *pass || batch % *pass != 0) {
+      const std::int64_t down = pass ? batch / *pass * *pass : 0;
+      std::string instead;
+      if (pass && down > 0)
+        instead = fmt::format("; use {} or {}", down, down + *pass);
+      else if (pass)
+        instead = fmt::format("; use {} or more", *pass);
+      problem("/training/global_batch", fmt::format("{} is no multiple of micro_batch {} x dp {}{}", batch, training_.micro_batch, p_.dp, instead));
+      return;
+    }
+    const std::int64_t m = batch / *pass;
+    if (m > kMostMicrobatches) {
+      problem("/training/global_batch", fmt::format("{} microbatches a step are more than Orrery plays; use at most {}", m, kMostMicrobatches));
+      return;
+    }
+    if (row_of(p_.schedule).microbatches_in_rounds && m % p_.pp != 0)
+      problem("/training/global_batch", fmt::format("{} plays microbatches in rounds of pp {}, but global_batch {} makes {} of them; use a multiple of {}",
+                                                    to_string(p_.schedule), p_.pp, batch, m, *pass * p_.pp));
+  }
+
+  const Value& scenario_;
+  const Value& in_;
+  const std::string& file_;
+  const workload::Model& model_;
+  const workload::Training& training_;
+  std::int64_t gpus_;
+  Parallelism p_;
+  Diagnostics problems_;
+};
+
+}  // namespace
+
+Result<Parallelism> read_parallelism(const document::Value& scenario, const std::string& file, const workload::Model& model,
+                                     const workload::Training& training, std::int64_t gpus) {
+  return Reader(scenario, file, model, training, gpus).read();
+}
+
+}  // namespace orrery::plan

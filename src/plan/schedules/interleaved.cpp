@@ -1,0 +1,31 @@
+// Interleaved 1F1B (arXiv:2104.04473 section 2.2) in the order of Megatron-LM's core/pipeline_parallel/schedules.py.
+//
+// A stage holds v chunks. Microbatches go in groups of p: all of a group pass chunk 0, then all pass chunk 1, and so on, so the group
+// comes back to a stage just when it is free for the next chunk. The backward sequence is the same with chunks from the last to the
+// first. Stage i runs 2(p-i-1) + (v-1)p chunk passes ahead: the first term lets a chunk's forward reach the end of the pipe and its
+// backward come back, the second is the whole group's way through the earlier chunks.
+#include <algorithm>
+
+#include "plan/schedules/schedules.hpp"
+
+namespace orrery::plan {
+
+namespace {
+std::vector<ScheduleEntry> order(const Pipe& pipe, std::int64_t stage) {
+  const std::int64_t group = pipe.stages, round = group * pipe.chunks, count = pipe.microbatches * pipe.chunks;
+  const auto microbatch = [&](std::int64_t k) { return k / round * group + k % group; };
+  const auto chunk = [&](std::int64_t k) { return k % round / group; };
+  const std::int64_t warm_up = std::min(count, 2 * (pipe.stages - stage - 1) + (pipe.chunks - 1) * group);
+  return one_forward_one_backward(
+      count, warm_up, [&](std::int64_t k) { return forward(microbatch(k), chunk(k)); },
+      [&](std::int64_t k) { return backward(microbatch(k), pipe.chunks - 1 - chunk(k)); });
+}
+// arXiv:2104.04473 section 2.2: (p-1)/(v m) over ideal time.
+double bubble_overhead(const Pipe& pipe) {
+  return static_cast<double>(pipe.stages - 1) / (static_cast<double>(pipe.chunks) * static_cast<double>(pipe.microbatches));
+}
+}  // namespace
+
+const ScheduleRow kInterleaved1F1BRow{Schedule::kInterleaved1F1B, "interleaved_1f1b", true, true, order, bubble_overhead};
+
+}  // namespace orrery::plan

@@ -1,0 +1,192 @@
+// The layout's rules, each with the exact words of its refusal.
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "orrery/document/value.hpp"
+#include "orrery/plan/plan.hpp"
+
+using namespace orrery;
+using namespace orrery::plan;
+
+namespace {
+
+workload::Model gpt(std::int64_t layers = 96) {
+  workload::Model m;
+  m.layers = layers;
+  m.hidden = 12288;
+  m.ffn_hidden = 49152;
+  m.heads = 96;
+  m.kv_heads = 96;
+  m.head_dim = 128;
+  m.vocab = 51200;
+  return m;
+}
+workload::Training batch_of(std::int64_t global, std::int64_t micro = 1) {
+  workload::Training t;
+  t.sequence_length = 2048;
+  t.global_batch = global;
+  t.micro_batch = micro;
+  return t;
+}
+document::Value scenario(const std::string& parallelism, const std::string& uneven = "refuse") {
+  return document::parse(R"({"parallelism": )" + parallelism + R"(, "stack": {"layout": {"uneven_layers": ")" + uneven + R"("}}})", "job.json").value();
+}
+struct Case {
+  std::string parallelism;
+  std::int64_t gpus = 64;
+  workload::Model model = gpt();
+  workload::Training training = batch_of(1536);
+};
+Result<Parallelism> read(const Case& c, const std::string& uneven = "refuse") {
+  return read_parallelism(scenario(c.parallelism, uneven), "job.json", c.model, c.training, c.gpus);
+}
+std::vector<std::string> refusals(const Case& c) {
+  std::vector<std::string> lines;
+  const auto p = read(c);
+  if (!p)
+    for (const Diagnostic& d : p.error()) lines.push_back(to_string(d));
+  return lines;
+}
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("an empty layout is data parallelism over all GPUs") {
+  const auto p = read({.parallelism = "{}"});
+  REQUIRE(p);
+  CHECK(p->dp == 64);
+  CHECK(p->layers_per_stage == std::vector<std::int64_t>{96});
+  CHECK(p->schedule == Schedule::k1F1B);
+  CHECK(microbatches(*p, batch_of(1536)) == 24);
+}
+
+TEST_CASE("chunks choose the interleaved schedule, and tp 1 switches sequence parallelism off") {
+  const auto p = read({.parallelism = R"({"tp": 1, "sp": true, "pp": 8, "vp": 4})"});
+  REQUIRE(p);
+  CHECK(p->schedule == Schedule::kInterleaved1F1B);
+  CHECK_FALSE(p->sp);
+  CHECK(p->layers_per_stage == std::vector<std::int64_t>(32, 3));
+  CHECK(read({.parallelism = R"({"tp": 2, "sp": true})"})->sp);
+}
+
+TEST_CASE("every member reaches the layout") {
+  const auto p = read({.parallelism = R"({"tp": 2, "sp": true, "pp": 2, "dp": 16, "zero": 3, "replicas": 4, "p2p": "overlapped", "schedule": "gpipe",
+      "reshard_after_forward": false, "overlap": {"grad_reduce": true, "param_gather": true, "tp": false, "ep": false}, "layers_per_stage": [40, 56],
+      "order": ["pp", "dp", "ep", "cp", "tp"], "account_for_embedding": true, "account_for_loss": true})"});
+  REQUIRE(p);
+  CHECK((p->tp == 2 && p->pp == 2 && p->dp == 16 && p->zero == 3 && p->replicas == 4));
+  CHECK((p->sp && p->p2p_overlapped && !p->reshard_after_forward && p->overlap_grad_reduce && p->overlap_param_gather));
+  CHECK((p->account_for_embedding && p->account_for_loss));
+  CHECK(p->schedule == Schedule::kGpipe);
+  CHECK(p->layers_per_stage == std::vector<std::int64_t>{40, 56});
+  CHECK(p->order == std::array<GridAxis, 5>{GridAxis::kPp, GridAxis::kDp, GridAxis::kEp, GridAxis::kCp, GridAxis::kTp});
+}
+
+TEST_CASE("a remainder of layers goes where the stack puts it") {
+  CHECK(read({.parallelism = R"({"pp": 7})", .gpus = 7, .training = batch_of(7)}, "front")->layers_per_stage == std::vector<std::int64_t>{14, 14, 14, 14, 14, 13, 13});
+  CHECK(read({.parallelism = R"({"pp": 7})", .gpus = 7, .training = batch_of(7)}, "back")->layers_per_stage == std::vector<std::int64_t>{13, 13, 14, 14, 14, 14, 14});
+}
+
+TEST_CASE("layers that stages cannot share are refused with the nearest divisors") {
+  CHECK(refusals({.parallelism = R"({"pp": 7})", .gpus = 7, .training = batch_of(7)}) ==
+        Lines{"job.json:/parallelism/pp: 7 stages cannot share 96 layers evenly; use a divisor of 96 (6, 8, 12) or give layers_per_stage"});
+  CHECK(refusals({.parallelism = R"({"pp": 10, "account_for_embedding": true, "account_for_loss": true})", .gpus = 10, .training = batch_of(10)}) ==
+        Lines{"job.json:/parallelism/pp: 10 stages cannot share 96 layers with embedding and head evenly; use a divisor of 98 (7, 14, 49) or give layers_per_stage"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 5})", .gpus = 4, .training = batch_of(4)}) ==
+        Lines{"job.json:/parallelism/pp: 4 stages of 5 chunks cannot share 96 layers evenly; give layers_per_stage"});
+  CHECK(refusals({.parallelism = R"({"pp": 10, "vp": 3, "account_for_loss": true})", .gpus = 10, .model = gpt(95), .training = batch_of(10)}) ==
+        Lines{"job.json:/parallelism/pp: 10 stages of 3 chunks cannot share 95 layers with the head evenly; use a divisor of 32 (4, 8, 16) or give layers_per_stage"});
+  CHECK(refusals({.parallelism = R"({"pp": 128})", .gpus = 128}) ==
+        Lines{"job.json:/parallelism/pp: 128 stages are more than 96 layers; use fewer stages, or give layers_per_stage"});
+  CHECK(refusals({.parallelism = R"({"pp": 64, "vp": 2, "account_for_embedding": true})", .training = batch_of(64)}) ==
+        Lines{"job.json:/parallelism/pp: 64 stages of 2 chunks are more than 96 layers with the embedding; use fewer stages, or give layers_per_stage"});
+}
+
+TEST_CASE("layers_per_stage must fit the chunks and the model") {
+  CHECK(refusals({.parallelism = R"({"pp": 2, "layers_per_stage": [96]})"}) ==
+        Lines{"job.json:/parallelism/layers_per_stage: 1 given where pp 2 x vp 1 needs 2; entry c x pp + s is chunk c of stage s"});
+  CHECK(refusals({.parallelism = R"({"pp": 2, "layers_per_stage": [48, 47]})"}) ==
+        Lines{"job.json:/parallelism/layers_per_stage: the entries add up to 95 layers, but the model has 96"});
+  CHECK(refusals({.parallelism = R"({"pp": 2, "layers_per_stage": [97, -1]})"}) ==
+        Lines{"job.json:/parallelism/layers_per_stage/0: 97 is no number of layers of a model that has 96"});
+  CHECK(read({.parallelism = R"({"pp": 2, "layers_per_stage": [96, 0]})"})->layers_per_stage == std::vector<std::int64_t>{96, 0});
+}
+
+TEST_CASE("sizes must multiply to the GPUs of the job") {
+  CHECK(refusals({.parallelism = R"({"tp": 8, "pp": 3})"}) ==
+        Lines{"job.json:/parallelism/dp: 64 GPUs are no whole number of replicas of tp 8 x cp 1 x pp 3 = 24 GPUs; use 48 or 72 GPUs, or change tp, cp or pp"});
+  CHECK(refusals({.parallelism = R"({"tp": 8, "pp": 2, "dp": 8})"}) ==
+        Lines{"job.json:/parallelism/dp: tp 8 x cp 1 x pp 2 x dp 8 is not the job's 64 GPUs; use dp 4 or null"});
+  CHECK(refusals({.parallelism = R"({"tp": 8, "pp": 16})"}) ==
+        Lines{"job.json:/parallelism/tp: one replica takes tp 8 x cp 1 x pp 16 GPUs, but the job has 64"});
+  CHECK(refusals({.parallelism = R"({"tp": 4611686018427387904, "pp": 16})"}).front() ==
+        "job.json:/parallelism/tp: one replica takes tp 4611686018427387904 x cp 1 x pp 16 GPUs, but the job has 64");
+}
+
+TEST_CASE("heads, key-value heads and the FFN must divide by tp, all said at once") {
+  workload::Model m = gpt();
+  m.kv_heads = 8;
+  m.ffn_hidden = 28672;
+  CHECK(refusals({.parallelism = R"({"tp": 5})", .gpus = 5, .model = m, .training = batch_of(5)}) ==
+        Lines{"job.json:/parallelism/tp: 5 ranks cannot share 96 heads evenly; use a divisor of 96 (4, 6, 8)",
+              "job.json:/parallelism/tp: 5 ranks cannot share 8 kv_heads evenly; use a divisor of 8 (2, 4, 8)",
+              "job.json:/parallelism/tp: 5 ranks cannot share 28672 ffn_hidden evenly; use a divisor of 28672 (4, 7, 8)"});
+  CHECK(refusals({.parallelism = R"({"tp": 16})", .model = m}) ==
+        Lines{"job.json:/parallelism/tp: 16 ranks cannot share 8 kv_heads evenly; use a divisor of 8 (2, 4, 8)"});
+}
+
+TEST_CASE("sequence parallelism needs a sequence that divides by tp") {
+  workload::Training t = batch_of(64);
+  t.sequence_length = 2049;
+  CHECK(refusals({.parallelism = R"({"tp": 2, "sp": true})", .training = t}) ==
+        Lines{"job.json:/training/sequence_length: 2049 tokens cannot be split over 2 ranks by sequence parallelism; use a multiple of 2 or sp false"});
+  CHECK(read({.parallelism = R"({"tp": 2, "sp": false})", .training = t}));
+}
+
+TEST_CASE("the batch must divide into microbatches of every replica") {
+  CHECK(refusals({.parallelism = R"({"tp": 8})", .training = batch_of(100, 3)}) ==
+        Lines{"job.json:/training/global_batch: 100 is no multiple of micro_batch 3 x dp 8; use 96 or 120"});
+  CHECK(refusals({.parallelism = "{}", .training = batch_of(32)}) ==
+        Lines{"job.json:/training/global_batch: 32 is no multiple of micro_batch 1 x dp 64; use 64 or more"});
+  CHECK(refusals({.parallelism = "{}", .training = batch_of(32, INT64_MAX / 2)}) ==
+        Lines{"job.json:/training/global_batch: 32 is no multiple of micro_batch 4611686018427387903 x dp 64"});
+  CHECK(refusals({.parallelism = "{}", .training = batch_of(64 * 1'000'001)}) ==
+        Lines{"job.json:/training/global_batch: 1000001 microbatches a step are more than Orrery plays; use at most 1000000"});
+}
+
+TEST_CASE("the schedule must admit chunks, stages and microbatches") {
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "schedule": "1f1b"})"}) ==
+        Lines{"job.json:/parallelism/vp: 1f1b has one chunk per stage; use vp 1, or schedule interleaved_1f1b"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "schedule": "interleaved_1f1b"})"}) ==
+        Lines{"job.json:/parallelism/vp: interleaved_1f1b needs at least 2 chunks per stage; use vp 2 or more, or schedule 1f1b"});
+  CHECK(refusals({.parallelism = R"({"vp": 2})"}) ==
+        Lines{"job.json:/parallelism/pp: interleaved_1f1b needs at least 2 stages; use pp 2 or more, or vp 1 and schedule 1f1b"});
+  CHECK(refusals({.parallelism = R"({"pp": 8, "vp": 2})", .training = batch_of(160)}) ==
+        Lines{"job.json:/training/global_batch: interleaved_1f1b plays microbatches in rounds of pp 8, but global_batch 160 makes 20 of them; use a multiple of 64"});
+}
+
+TEST_CASE("replicas split the group of a sharded layout") {
+  CHECK(refusals({.parallelism = R"({"replicas": 2})"}) ==
+        Lines{"job.json:/parallelism/replicas: 2 replicas need something that is sharded inside them; use zero 1 or more, or replicas 1"});
+  CHECK(refusals({.parallelism = R"({"replicas": 3, "zero": 3})"}) ==
+        Lines{"job.json:/parallelism/replicas: 3 replicas cannot split a data-parallel group of 64 evenly; use a divisor of 64 (2, 4, 8)"});
+}
+
+TEST_CASE("what the format knows and the plan does not build is refused as not built yet") {
+  CHECK(refusals({.parallelism = R"({"cp": 2, "ep": 2, "etp": 2, "overlap": {"tp": "bulk", "ep": true}})"}) ==
+        Lines{"job.json:/parallelism/cp: context parallelism is not built yet; use 1", "job.json:/parallelism/ep: expert parallelism is not built yet; use 1",
+              "job.json:/parallelism/etp: expert parallelism is not built yet; use 1", "job.json:/parallelism/overlap/tp: \"bulk\" is not built yet; use false",
+              "job.json:/parallelism/overlap/ep: true is not built yet; use false"});
+  CHECK(refusals({.parallelism = R"({"schedule": "zb_h1"})"}) ==
+        Lines{"job.json:/parallelism/schedule: \"zb_h1\" is not built yet; use one of gpipe, 1f1b, interleaved_1f1b"});
+  CHECK(refusals({.parallelism = R"({"schedule": {"file": "x.json"}})"}) ==
+        Lines{"job.json:/parallelism/schedule: a schedule from a file is not built yet; use one of gpipe, 1f1b, interleaved_1f1b"});
+}
+
+TEST_CASE("sizes below one and orders with a missing axis are refused before anything divides by them") {
+  CHECK(refusals({.parallelism = R"({"tp": 0, "pp": -1, "dp": 0, "zero": 4, "order": ["tp", "tp", "ep", "dp", "pp"]})", .training = batch_of(4, 0)}) ==
+        Lines{"job.json:/parallelism/tp: 0 is no size; use 1 or more", "job.json:/parallelism/pp: -1 is no size; use 1 or more",
+              "job.json:/parallelism/dp: 0 is no size; use 1 or more, or null", "job.json:/parallelism/zero: 4 is no ZeRO stage; use 0, 1, 2 or 3",
+              "job.json:/training/micro_batch: 0 is no size; use 1 or more", "job.json:/parallelism/order: the order must name tp, cp, ep, dp and pp once each"});
+}
