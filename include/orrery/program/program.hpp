@@ -1,0 +1,92 @@
+#pragma once
+// The Program: for every rank role, in host order, the instructions of its streams as a GPU would get them. No durations and no
+// placement here: `lower` adds those. Ranks of one role (one pipeline stage) share one program.
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "orrery/plan/plan.hpp"
+#include "orrery/workload/operation.hpp"
+
+namespace orrery::program {
+
+inline constexpr std::uint32_t kNoEvent = std::numeric_limits<std::uint32_t>::max();
+
+/// Streams of a rank. Collectives that the compute stream would wait for anyway (TP without overlap, the end of the step) are issued on
+/// it; blocking pipeline traffic too. The rest overlap and have streams of their own.
+enum class Stream : std::uint8_t { kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive };
+inline constexpr std::size_t kStreams = 7;
+const char* to_string(Stream s);
+
+enum class MemoryKind : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kBuffers, kFramework };
+inline constexpr std::size_t kMemoryKinds = 6;
+inline constexpr std::array<const char*, kMemoryKinds> kMemoryKindNames = {"parameters", "gradients", "optimizer", "activations", "buffers", "framework"};
+
+enum class Phase : std::uint8_t { kForward, kBackward, kRecompute, kOptimizer };
+const char* to_string(Phase p);
+
+/// Kernels in a row on the compute stream. Host time is `host_op_us` per launch.
+struct Segment {
+  std::string name;                         ///< "decoder forward 2": for traces
+  Phase phase = Phase::kForward;
+  std::vector<workload::Operation> operations;  ///< none is a Comm
+  double host_op_us = 0;
+};
+
+/// A collective over one of the rank's groups; equal requests share an entry.
+struct Request {
+  workload::Axis axis = workload::Axis::kTp;
+  workload::CommKind kind = workload::CommKind::kAllReduce;
+  std::int64_t bytes = 0;
+  bool operator==(const Request&) const = default;
+};
+
+/// Pipeline channels of a rank, by slot: the next stage is (s + 1) mod pp.
+enum class Slot : std::uint8_t { kForwardOut, kForwardIn, kBackwardOut, kBackwardIn };
+inline constexpr std::size_t kSlots = 4;
+
+struct PointToPoint {
+  Slot slot = Slot::kForwardOut;
+  std::int64_t bytes = 0;
+  [[nodiscard]] bool send() const { return slot == Slot::kForwardOut || slot == Slot::kBackwardOut; }
+  bool operator==(const PointToPoint&) const = default;
+};
+
+enum class ItemKind : std::uint8_t { kSegment, kCollective, kBatch, kWait, kAllocate, kFree, kHostWork, kHostSync };
+
+/// One step of the host's list. Device items (segment, collective, batch, wait) go to `stream` in this order.
+struct Item {
+  ItemKind kind = ItemKind::kSegment;
+  Stream stream = Stream::kCompute;
+  MemoryKind memory = MemoryKind::kActivations;
+  std::uint32_t index = 0;       ///< Role::segments, Program::requests or Role::batches
+  std::uint32_t wait = kNoEvent, record = kNoEvent;
+  std::int32_t microbatch = -1, chunk = -1;  ///< for names in traces
+  std::int64_t bytes = 0;        ///< kAllocate, kFree
+  double host_us = 0;            ///< host time beyond the segment's launches; kHostWork: all of it
+};
+
+struct Role {
+  std::int64_t stage = 0;
+  std::vector<Item> items;
+  std::vector<Segment> segments;
+  std::vector<std::vector<PointToPoint>> batches;
+  std::uint32_t events = 0;
+  std::int64_t parameters = 0;        ///< of one rank
+  std::int64_t layers = 0;
+  std::int64_t host_bytes = 0;        ///< offloaded states
+};
+
+struct Program {
+  std::vector<Role> roles;            ///< by stage
+  std::vector<Request> requests;
+  std::uint32_t run_ahead = 1000;
+};
+
+/// What is wrong with a program, naming stage, stream and instruction: sends without receives, collectives that members issue in
+/// another order, frees without allocations, events recorded twice or never, a cycle of waits. Empty where it is sound.
+std::vector<std::string> verify(const Program& program, const plan::Parallelism& parallelism);
+
+}  // namespace orrery::program

@@ -1,0 +1,39 @@
+#pragma once
+// What a software stack does around the layers: buckets, host costs, end-of-step terms, runtime memory (orrery/stack/1, design 5.6).
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "orrery/document/value.hpp"
+
+namespace orrery::program {
+
+enum class DataParallelStyle : std::uint8_t { kDdp, kFsdp1, kFsdp2 };
+
+struct Stack {
+  std::string name;
+  // data_parallel
+  DataParallelStyle style = DataParallelStyle::kDdp;
+  std::optional<std::int64_t> bucket_parameters;  ///< null: one bucket for everything
+  std::int64_t bucket_parameters_per_rank = 0;    ///< bucket = max(bucket_parameters, this x data-parallel size)
+  bool fsdp_copies = false;                       ///< copies out of the gather buffer and into the reduce buffer
+  // host, microseconds
+  double forward_op_us = 0, backward_op_us = 0, collective_us = 0, checkpoint_region_us = 0, optimizer_us = 0, step_us = 0, sync_us = 0, graph_node_us = 0;
+  std::uint32_t run_ahead = 1000;
+  // end of step
+  bool grad_norm = true, tied_embedding_all_reduce = true, norm_gradient_all_reduce = true, inf_check = false;
+  // memory
+  double context_gib = 0, distributed_gib = 0, workspace_gib = 0, fragmentation = 1;
+  bool nccl_channel_buffers = true, weight_gradient_buffer = false;
+  // layout
+  std::int64_t vocab_multiple = 1;
+  bool launch_order_serial = false;
+  // kernels
+  std::string attention_kernel;
+  int nccl_version = 22700;
+};
+
+/// From the resolved stack object of a scenario.
+Stack read_stack(const document::Value& stack);
+
+}  // namespace orrery::program

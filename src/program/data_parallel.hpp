@@ -1,0 +1,77 @@
+#pragma once
+// Data-parallel communication of one role: buckets of DDP and the distributed optimizer (ZeRO 0-2), units of FSDP (ZeRO 3), and the
+// end of the step. Sources: Megatron core/distributed (buckets in reverse layer order, max(40M, 1M x dp) parameters), PyTorch FSDP2
+// (gather of the next unit while this one computes, reduce-scatter of the last one alongside), modelling 8.4 and 8.6.
+#include <cstdint>
+#include <vector>
+
+#include "role_builder.hpp"
+
+namespace orrery::program {
+
+/// A layer of a chunk, in forward order.
+struct LayerSlot {
+  const LayerPasses* passes = nullptr;
+  std::int64_t parameters = 0;  ///< of this rank; a tied head on the embedding's own rank has none of its own
+  bool full_recompute = false;
+  bool opens_group = false;     ///< first layer of a fully recomputed group: its input is what is kept
+  std::int64_t group = 0;       ///< layers of its recompute group, on the layer that opens it
+};
+using ChunkLayers = std::vector<LayerSlot>;
+
+class DataParallel {
+ public:
+  DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches);
+
+  /// Parameters, gradients, optimizer states and runtime memory; the parameter gathers that overlap the first forward.
+  void begin_step();
+  void before_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  void after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  void before_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  void after_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  /// Remaining reductions, tied and norm gradients, clip, optimizer, gathers that do not overlap.
+  void end_step(const std::vector<std::uint32_t>& optimizer_segments);
+
+  [[nodiscard]] std::int64_t parameters() const { return parameters_; }
+
+ private:
+  struct Bucket {
+    std::int64_t parameters = 0;
+    std::size_t lowest_layer = 0;  ///< complete after this layer's backward
+    std::uint32_t gathered = kNoEvent;
+    std::int64_t held = 0;         ///< transient gradient bytes (ZeRO 2)
+  };
+  void make_buckets();
+  void reduce(Bucket& bucket);
+  void make_units();
+  Bucket& bucket_of(std::int32_t chunk, std::size_t layer);
+  void gather_unit(std::size_t unit);
+  void use_unit(std::size_t unit);
+  void release_unit(std::size_t unit);
+  void reduce_unit(std::size_t unit);
+  void free_reduced();
+  [[nodiscard]] std::int64_t gathered_bytes(std::int64_t parameters) const;
+  [[nodiscard]] std::size_t unit_index(std::int32_t chunk, std::size_t layer) const { return first_unit_[static_cast<std::size_t>(chunk)] + layer; }
+  [[nodiscard]] bool sharded_parameters() const { return job_.parallelism.zero >= 3 && group_ > 1; }
+  [[nodiscard]] std::int64_t shard(std::int64_t parameters) const { return (parameters + group_ - 1) / group_; }
+
+  RoleBuilder& b_;
+  const Job& job_;
+  const std::vector<ChunkLayers>& chunks_;
+  std::int64_t microbatches_ = 1, group_ = 1, parameters_ = 0;
+  std::vector<std::vector<Bucket>> buckets_;       // per chunk, in backward order
+  std::vector<std::uint32_t> reduced_;             // events of reductions still to wait for
+  struct Unit {
+    std::int64_t parameters = 0;
+    bool resident = false;
+    std::uint32_t gathered = kNoEvent;
+    std::uint32_t copy_out = kNone32, copy_in = kNone32;  // segments
+  };
+  static constexpr std::uint32_t kNone32 = UINT32_MAX;
+  std::vector<Unit> units_;
+  std::vector<std::size_t> first_unit_;
+  std::uint32_t last_copied_ = kNoEvent;           // copy-out of the unit gathered last: frees the gather buffer
+  std::int64_t reducing_bytes_ = 0;                // gradient bytes that the reduction in flight still reads
+};
+
+}  // namespace orrery::program

@@ -1,0 +1,126 @@
+#include "passes.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "orrery/base/assert.hpp"
+
+namespace orrery::program {
+namespace {
+
+using workload::Comm;
+using workload::Operation;
+
+/// Runs the memory events of one operation against the level inside a piece.
+struct Level {
+  std::int64_t now = 0, peak = 0;
+  void change(std::int64_t bytes) {
+    now += bytes;
+    peak = std::max(peak, now);
+  }
+  void close(Piece& piece) const {
+    piece.allocate = peak;
+    piece.free = peak - now;
+  }
+};
+
+std::vector<std::vector<MemoryEvent>> by_operation(std::size_t operations, const std::vector<MemoryEvent>& memory) {
+  std::vector<std::vector<MemoryEvent>> at(std::max<std::size_t>(operations, 1));
+  for (const MemoryEvent& event : memory) {
+    if (event.bytes == 0) continue;
+    ORRERY_ASSERT(event.operation >= 0 && static_cast<std::size_t>(event.operation) < at.size(), "a tensor lives inside its pass");
+    at[static_cast<std::size_t>(event.operation)].push_back(event);
+  }
+  return at;
+}
+
+}  // namespace
+
+std::uint32_t request_index(std::vector<Request>& requests, const Request& request) {
+  const auto found = std::find(requests.begin(), requests.end(), request);
+  if (found != requests.end()) return static_cast<std::uint32_t>(found - requests.begin());
+  requests.push_back(request);
+  return static_cast<std::uint32_t>(requests.size() - 1);
+}
+
+Pass make_pass(const std::string& name, Phase phase, double host_op_us, const std::vector<Operation>& operations,
+               const std::vector<MemoryEvent>& memory, std::vector<Segment>& segments, std::vector<Request>& requests) {
+  Pass pass;
+  const auto events = by_operation(operations.size(), memory);
+  std::vector<Operation> run;
+  Level level;
+  const auto flush = [&] {
+    if (run.empty() && level.peak == 0 && level.now == 0) return;
+    Piece piece;
+    level.close(piece);
+    piece.index = static_cast<std::uint32_t>(segments.size());
+    segments.push_back(Segment{fmt::format("{} {}", name, pass.size()), phase, std::move(run), host_op_us});
+    run.clear();
+    level = Level{};
+    pass.push_back(piece);
+  };
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const auto* comm = std::get_if<Comm>(&operations[i].work);
+    if (comm != nullptr) flush();
+    for (const MemoryEvent& e : events[i]) {
+      if (e.bytes > 0) level.change(e.bytes);
+    }
+    if (comm == nullptr) run.push_back(operations[i]);
+    for (const MemoryEvent& e : events[i]) {
+      if (e.bytes < 0) level.change(e.bytes);
+    }
+    if (comm != nullptr) {
+      Piece piece;
+      piece.collective = true;
+      piece.index = request_index(requests, Request{comm->axis, comm->kind, comm->bytes});
+      level.close(piece);
+      level = Level{};
+      pass.push_back(piece);
+    }
+  }
+  flush();
+  return pass;
+}
+
+LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, std::vector<Segment>& segments,
+                              std::vector<Request>& requests) {
+  static constexpr const char* kNames[] = {"embedding", "decoder", "head"};
+  const std::string name = kNames[static_cast<std::size_t>(layer.kind)];
+  LayerPasses out;
+  out.kind = layer.kind;
+  out.input_bytes = layer.input_bytes;
+  out.output_bytes = layer.output_bytes;
+  out.parameters = layer.parameters;
+
+  const auto temporaries = [](const std::vector<workload::Tensor>& tensors, std::vector<MemoryEvent>& into) {
+    for (const auto& t : tensors) {
+      into.push_back({t.alloc_at, t.bytes});
+      into.push_back({t.free_at, -t.bytes});
+    }
+  };
+  std::vector<MemoryEvent> forward, discarding, recompute, backward;
+  temporaries(layer.forward_tensors, forward);
+  discarding = forward;
+  temporaries(layer.backward_tensors, backward);
+  const int last = std::max(0, static_cast<int>(layer.forward.size()) - 1);
+  for (const auto& t : layer.saved) {
+    forward.push_back({t.forward_alloc_at, t.bytes});
+    discarding.push_back({t.forward_alloc_at, t.bytes});
+    discarding.push_back({last, -t.bytes});
+    backward.push_back({t.backward_free_at, -t.bytes});
+  }
+  // What recompute re-makes lives until the backward operation that uses it last.
+  for (const auto& t : layer.recompute_tensors) {
+    recompute.push_back({t.alloc_at, t.bytes});
+    backward.push_back({t.free_at, -t.bytes});
+  }
+  out.forward = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, forward, segments, requests);
+  out.forward_discarding = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, discarding, segments, requests);
+  out.recompute = make_pass(name + " recompute", Phase::kRecompute, forward_op_us, layer.recompute, recompute, segments, requests);
+  out.backward = make_pass(name + " backward", Phase::kBackward, backward_op_us, layer.backward, backward, segments, requests);
+  out.recomputes = !layer.recompute.empty();
+  return out;
+}
+
+}  // namespace orrery::program

@@ -1,0 +1,47 @@
+#pragma once
+// One pass of one layer as host-order pieces: merged segments, collectives and the memory they allocate and free. Built once per kind of
+// layer and repeated for every layer and microbatch.
+#include <string>
+#include <vector>
+
+#include "orrery/program/program.hpp"
+#include "orrery/workload/layers.hpp"
+
+namespace orrery::program {
+
+/// A piece: allocate, then a segment or a collective, then free.
+struct Piece {
+  bool collective = false;
+  std::uint32_t index = 0;  ///< PassList::segments or Program::requests
+  std::int64_t allocate = 0, free = 0;
+};
+using Pass = std::vector<Piece>;
+
+/// An allocation (bytes > 0) before, or a free (bytes < 0) after, an operation of a pass.
+struct MemoryEvent {
+  int operation = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Equal requests share an entry.
+std::uint32_t request_index(std::vector<Request>& requests, const Request& request);
+
+/// Cuts operations into pieces: consecutive kernels merge into one segment, since nothing of the rank's own program can start inside.
+Pass make_pass(const std::string& name, Phase phase, double host_op_us, const std::vector<workload::Operation>& operations,
+               const std::vector<MemoryEvent>& memory, std::vector<Segment>& segments, std::vector<Request>& requests);
+
+/// The passes of one kind of layer under one recompute policy.
+struct LayerPasses {
+  workload::LayerKind kind = workload::LayerKind::kDecoder;
+  Pass forward;             ///< keeps what backward needs
+  Pass forward_discarding;  ///< full recompute: keeps the input alone
+  Pass recompute, backward;
+  bool recomputes = false;  ///< `recompute` is not empty (selective) and opens a checkpointed region
+  std::int64_t input_bytes = 0, output_bytes = 0;
+  workload::LayerParameters parameters;
+};
+
+LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, std::vector<Segment>& segments,
+                              std::vector<Request>& requests);
+
+}  // namespace orrery::program

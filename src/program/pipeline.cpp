@@ -1,0 +1,145 @@
+#include "pipeline.hpp"
+
+#include <algorithm>
+
+#include "orrery/base/assert.hpp"
+
+namespace orrery::program {
+
+using plan::ScheduleEntry;
+
+std::int64_t boundary_bytes(const Job& job) {
+  const workload::Training& t = job.training;
+  const std::int64_t tokens = t.micro_batch * t.sequence_length / job.parallelism.cp;
+  const auto bytes = static_cast<std::int64_t>(workload::element_bytes(t.activation_dtype) * static_cast<double>(tokens * job.model.hidden));
+  return job.parallelism.sp ? bytes / job.parallelism.tp : bytes;
+}
+
+Pipeline::Pipeline(RoleBuilder& builder, DataParallel& data_parallel, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t stage)
+    : b_(builder), dp_(data_parallel), job_(job), chunks_(chunks), stage_(stage), boundary_bytes_(boundary_bytes(job)) {}
+
+Pipeline::Traffic Pipeline::traffic(const ScheduleEntry& entry) const {
+  const auto last_chunk = static_cast<std::int32_t>(job_.parallelism.vp - 1);
+  const bool first = stage_ == 0 && entry.chunk == 0;
+  const bool last = stage_ == job_.parallelism.pp - 1 && entry.chunk == last_chunk;
+  if (job_.parallelism.pp == 1) return {};
+  if (entry.pass == plan::Pass::kForward) return {!first, !last, Slot::kForwardIn, Slot::kForwardOut};
+  return {!last, !first, Slot::kBackwardIn, Slot::kBackwardOut};
+}
+
+void Pipeline::forward(const ScheduleEntry& entry) {
+  const ChunkLayers& layers = chunks_[static_cast<std::size_t>(entry.chunk)];
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerSlot& layer = layers[i];
+    dp_.before_forward(entry.microbatch, entry.chunk, i);
+    if (layer.full_recompute) {
+      if (layer.opens_group) {
+        b_.host_work(job_.stack.checkpoint_region_us);
+        b_.allocate(MemoryKind::kActivations, layer.passes->input_bytes);
+      }
+      b_.pass(layer.passes->forward_discarding);
+    } else {
+      b_.pass(layer.passes->forward);
+    }
+    dp_.after_forward(entry.microbatch, entry.chunk, i);
+  }
+}
+
+void Pipeline::backward(const ScheduleEntry& entry) {
+  const ChunkLayers& layers = chunks_[static_cast<std::size_t>(entry.chunk)];
+  for (std::size_t end = layers.size(); end > 0;) {
+    std::size_t begin = end - 1;
+    if (layers[begin].full_recompute) {
+      while (!layers[begin].opens_group) --begin;
+      b_.host_work(job_.stack.checkpoint_region_us);
+      for (std::size_t i = begin; i < end; ++i) {
+        dp_.before_backward(entry.microbatch, entry.chunk, i);
+        b_.pass(layers[i].passes->forward);
+      }
+    }
+    for (std::size_t i = end; i-- > begin;) {
+      const LayerSlot& layer = layers[i];
+      if (!layer.full_recompute) {
+        dp_.before_backward(entry.microbatch, entry.chunk, i);
+        if (layer.passes->recomputes) {
+          b_.host_work(job_.stack.checkpoint_region_us);
+          b_.pass(layer.passes->recompute);
+        }
+      }
+      b_.pass(layer.passes->backward);
+      dp_.after_backward(entry.microbatch, entry.chunk, i);
+      if (layer.full_recompute && layer.opens_group) b_.free(MemoryKind::kActivations, layer.passes->input_bytes);
+    }
+    end = begin;
+  }
+}
+
+void Pipeline::compute(const ScheduleEntry& entry) {
+  b_.set_position(entry.microbatch, entry.chunk);
+  if (entry.pass == plan::Pass::kForward) {
+    forward(entry);
+  } else {
+    backward(entry);
+  }
+}
+
+void Pipeline::run(const std::vector<ScheduleEntry>& order) {
+  if (job_.parallelism.p2p_overlapped) {
+    run_overlapped(order);
+  } else {
+    run_blocking(order);
+  }
+}
+
+void Pipeline::run_blocking(const std::vector<ScheduleEntry>& order) {
+  // Where the next entry goes the other way, its receive and this entry's send are one batch (send_forward_recv_backward): both
+  // neighbours would wait for each other otherwise. Interleaved chunks exchange in one batch after every entry.
+  const bool interleaved = job_.parallelism.vp > 1;
+  bool received = false;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const Traffic now = traffic(order[k]);
+    b_.set_position(order[k].microbatch, order[k].chunk);
+    if (now.receives && !received) b_.batch(Stream::kCompute, {{now.in, boundary_bytes_}});
+    received = false;
+    compute(order[k]);
+    std::vector<PointToPoint> exchange;
+    if (now.sends) exchange.push_back({now.out, boundary_bytes_});
+    if (k + 1 < order.size() && (interleaved || order[k + 1].pass != order[k].pass)) {
+      const Traffic next = traffic(order[k + 1]);
+      if (next.receives) {
+        exchange.push_back({next.in, boundary_bytes_});
+        received = true;
+      }
+    }
+    b_.batch(Stream::kCompute, std::move(exchange));
+  }
+}
+
+void Pipeline::run_overlapped(const std::vector<ScheduleEntry>& order) {
+  // A receive is posted when the compute before it in its own direction has been issued, and runs beside the other direction's compute.
+  const auto next_of = [&](std::size_t from, plan::Pass pass) {
+    while (from < order.size() && order[from].pass != pass) ++from;
+    return from;
+  };
+  std::vector<std::uint32_t> arrived(order.size(), kNoEvent);
+  const auto post = [&](std::size_t k, std::uint32_t after) {
+    if (k >= order.size()) return;
+    const Traffic t = traffic(order[k]);
+    if (!t.receives) return;
+    const Stream stream = t.in == Slot::kForwardIn ? Stream::kForwardReceive : Stream::kBackwardReceive;
+    b_.set_position(order[k].microbatch, order[k].chunk);
+    arrived[k] = b_.batch(stream, {{t.in, boundary_bytes_}}, after);
+  };
+  post(next_of(0, plan::Pass::kForward), kNoEvent);
+  post(next_of(0, plan::Pass::kBackward), kNoEvent);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    b_.wait(arrived[k]);
+    compute(order[k]);
+    const std::uint32_t done = b_.compute_done();
+    const Traffic t = traffic(order[k]);
+    if (t.sends) b_.batch(t.out == Slot::kForwardOut ? Stream::kForwardSend : Stream::kBackwardSend, {{t.out, boundary_bytes_}}, done);
+    post(next_of(k + 1, order[k].pass), done);
+  }
+}
+
+}  // namespace orrery::program

@@ -1,0 +1,131 @@
+#include "role_builder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "orrery/base/assert.hpp"
+
+namespace orrery::program {
+
+const char* to_string(Stream s) {
+  static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive"};
+  return kNames[static_cast<std::size_t>(s)];
+}
+
+const char* to_string(Phase p) {
+  static constexpr const char* kNames[] = {"forward", "backward", "recompute", "optimizer"};
+  return kNames[static_cast<std::size_t>(p)];
+}
+
+void RoleBuilder::memory(ItemKind kind, MemoryKind memory_kind, std::int64_t bytes) {
+  ORRERY_ASSERT(bytes >= 0, "memory is allocated and freed in whole blocks");
+  if (bytes == 0) return;
+  Item item;
+  item.kind = kind;
+  item.memory = memory_kind;
+  item.bytes = bytes;
+  role_.items.push_back(item);
+}
+
+void RoleBuilder::wait(std::uint32_t event) {
+  if (event != kNoEvent && std::find(pending_waits_.begin(), pending_waits_.end(), event) == pending_waits_.end()) pending_waits_.push_back(event);
+}
+
+std::uint32_t RoleBuilder::compute_done() {
+  // Waits that no compute item has taken yet belong to "so far" too: they become an item of their own.
+  if (!pending_waits_.empty()) {
+    Item item;
+    item.kind = ItemKind::kWait;
+    device(item, kNoEvent);
+  }
+  if (last_compute_ == SIZE_MAX) return kNoEvent;
+  Item& last = role_.items[last_compute_];
+  if (last.record == kNoEvent) last.record = new_event();
+  return last.record;
+}
+
+std::uint32_t RoleBuilder::device(Item item, std::uint32_t after) {
+  item.microbatch = microbatch_;
+  item.chunk = chunk_;
+  if (item.stream == Stream::kCompute) {
+    if (after != kNoEvent) wait(after);
+    while (pending_waits_.size() > 1) {
+      Item extra;
+      extra.kind = ItemKind::kWait;
+      extra.wait = pending_waits_.back();
+      pending_waits_.pop_back();
+      role_.items.push_back(extra);
+    }
+    if (!pending_waits_.empty()) {
+      item.wait = pending_waits_.back();
+      pending_waits_.clear();
+    }
+    last_compute_ = role_.items.size();
+    role_.items.push_back(item);
+    return kNoEvent;
+  }
+  item.wait = after;
+  item.record = new_event();
+  role_.items.push_back(item);
+  return item.record;
+}
+
+void RoleBuilder::segment(std::uint32_t index, double extra_host_us) {
+  Item item;
+  item.kind = ItemKind::kSegment;
+  item.index = index;
+  item.host_us = extra_host_us;
+  device(item, kNoEvent);
+}
+
+void RoleBuilder::pass(const Pass& pass) {
+  for (const Piece& piece : pass) {
+    allocate(MemoryKind::kActivations, piece.allocate);
+    if (piece.collective) {
+      collective(Stream::kCompute, requests_[piece.index]);
+    } else if (!role_.segments[piece.index].operations.empty()) {
+      segment(piece.index);
+    }
+    free(MemoryKind::kActivations, piece.free);
+  }
+}
+
+void RoleBuilder::host_work(double us) {
+  if (us <= 0) return;
+  Item item;
+  item.kind = ItemKind::kHostWork;
+  item.host_us = us;
+  role_.items.push_back(item);
+}
+
+void RoleBuilder::host_sync(std::uint32_t event) {
+  if (event == kNoEvent) return;
+  Item item;
+  item.kind = ItemKind::kHostSync;
+  item.wait = event;
+  role_.items.push_back(item);
+  host_work(stack_.sync_us);
+}
+
+std::uint32_t RoleBuilder::collective(Stream stream, const Request& request, std::uint32_t after) {
+  Item item;
+  item.kind = ItemKind::kCollective;
+  item.stream = stream;
+  item.index = request_index(requests_, request);
+  item.host_us = stack_.collective_us;
+  return device(item, after);
+}
+
+std::uint32_t RoleBuilder::batch(Stream stream, std::vector<PointToPoint> members, std::uint32_t after) {
+  if (members.empty()) return kNoEvent;
+  const auto found = std::find(role_.batches.begin(), role_.batches.end(), members);
+  Item item;
+  item.kind = ItemKind::kBatch;
+  item.stream = stream;
+  item.index = static_cast<std::uint32_t>(found - role_.batches.begin());
+  item.host_us = stack_.collective_us * static_cast<double>(members.size());
+  if (found == role_.batches.end()) role_.batches.push_back(std::move(members));
+  return device(item, after);
+}
+
+}  // namespace orrery::program
