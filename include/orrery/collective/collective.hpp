@@ -56,8 +56,9 @@ double nccl_bandwidth_gb_per_s(Kind, Algorithm, Protocol, Bytes, const Shape&, c
 /// bytes x factor / time is busbw (nccl-tests doc/PERFORMANCE.md).
 double busbw_factor(Kind kind, std::int64_t ranks);
 
-/// What one rank (or one hop) of a collective moves: the data that lower turns into usage weights. Bytes are per unit of the whole
-/// buffer (fractions of nccl-tests' byte count).
+/// What the busiest rank of a collective moves: the data that lower turns into usage weights. Bytes are per unit of the whole buffer
+/// (fractions of nccl-tests' byte count). Channels rotate over the GPUs of a node, so on regular shapes every rank is the busiest;
+/// exceptions are the root and the last rank of broadcast and reduce, and the roots of trees, which move less.
 struct Hops {
   /// Each rank sends `intra_out` and receives `intra_in` over its own scale-up port; each scale-up switch reduces in the network or not.
   double intra_out = 0, intra_in = 0;
@@ -68,6 +69,25 @@ struct Hops {
   std::int64_t steps = 0;  ///< serial steps (latency)
 };
 Hops hops(Kind kind, Algorithm algorithm, const Shape& shape);
+
+/// One transfer of an algorithm, as data. A chunk is one of `Schedule::chunks` equal parts of the buffer; vertices 0…ranks−1 are ranks,
+/// higher ones are switches that reduce or multicast.
+struct Step {
+  int step = 0;  ///< steps run in order, transfers of one step at once
+  int from = 0, to = 0, chunk = 0;
+  bool reduce = false;  ///< adds to what `to` holds of this chunk; else replaces it
+  bool operator==(const Step&) const = default;
+};
+struct Schedule {
+  int ranks = 1, switches = 0, chunks = 1;
+  std::vector<Step> steps;  ///< ascending in step
+};
+/// Who sends what to whom, for shapes small enough to write down (ranks <= 512). hops() is this, counted. Requires possible().
+Schedule schedule(Kind kind, Algorithm algorithm, const Shape& shape);
+/// Whether NCCL may run the kind this way on this shape (its enablement rules; modelling 6.3).
+bool possible(Kind kind, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl);
+/// Ranks in one scale-up domain; the largest share where they are uneven.
+std::int64_t ranks_per_node(const Shape& shape);
 
 /// SMs (CTAs) that the kernel holds: its channels (modelling 6.9).
 int footprint_sms(const Choice& choice, const Shape& shape);

@@ -1,0 +1,65 @@
+// Pairs: grouped sends and receives. An all-to-all is n-1 exchanges of S/n per rank; a send_recv passes S to the next rank, as
+// nccl-tests' sendrecv does. NCCL has no score for them: there is nothing to choose from, so the latency is one hop of a Simple ring.
+#include <algorithm>
+
+#include "collective/graph.hpp"
+#include "collective/registry.hpp"
+#include "collective/tables.hpp"
+
+namespace orrery::collective {
+namespace {
+
+bool can(Kind kind, Protocol protocol, const Shape&, const Nccl&) {
+  return (kind == Kind::kAllToAll || kind == Kind::kSendRecv) && protocol == Protocol::kSimple;
+}
+
+double latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+  return hop_latencies(Algorithm::kRing, nccl).base[index(p)] + (shape.nodes > 1 ? inter_hop_us(Algorithm::kRing, p, shape, nccl)
+                                                                                 : intra_hop_us(Algorithm::kRing, p, shape, nccl));
+}
+
+Hops count(Kind kind, const Shape& shape) {
+  const auto n = static_cast<double>(shape.ranks);
+  const auto g = static_cast<double>(ranks_per_node(shape));
+  const bool all = kind == Kind::kAllToAll;
+  Hops h;
+  // The busiest rank of a send_recv over nodes is the last of its node: its message leaves.
+  h.intra_out = h.intra_in = all ? (g - 1) / n : g > 1 ? 1 : 0;
+  if (shape.nodes > 1) {
+    h.inter_out = h.inter_in = all ? (n - g) / n : 1;
+    h.pattern = all ? Hops::Pattern::kAllPairs : Hops::Pattern::kRingOfNodes;
+  }
+  h.steps = all ? shape.ranks - 1 : 1;
+  return h;
+}
+
+double bandwidth(Kind kind, Protocol, const Shape& shape, const Nccl&) {
+  const Hops h = count(kind, shape);
+  const Graph inside = graph(Algorithm::kRing, Shape{.ranks = ranks_per_node(shape), .nodes = 1, .arch = shape.arch, .nvlink = shape.nvlink,
+                                                     .scale_up = shape.scale_up});
+  double slowest = h.intra_out / (inside.channels * inside.intra);
+  if (shape.nodes > 1) slowest = std::max(slowest, h.inter_out / (shape.nic_per_gpu.value() / 1e9));
+  return slowest > 0 ? 1 / slowest : 0;
+}
+
+Schedule write(Kind kind, const Shape& shape) {
+  const int n = static_cast<int>(shape.ranks);
+  Schedule s{n, 0, kind == Kind::kAllToAll ? n : 1, {}};
+  if (kind == Kind::kSendRecv) {
+    for (int rank = 0; rank < n && n > 1; ++rank) s.steps.push_back({0, rank, (rank + 1) % n, 0, false});
+    return s;
+  }
+  for (int distance = 1; distance < n; ++distance) {
+    for (int rank = 0; rank < n; ++rank) s.steps.push_back({distance - 1, rank, (rank + distance) % n, (rank + distance) % n, false});
+  }
+  return s;
+}
+
+}  // namespace
+
+const AlgorithmRow& pairs_row() {
+  static const AlgorithmRow row{Algorithm::kPairs, "pairs", can, latency, bandwidth, count, write};
+  return row;
+}
+
+}  // namespace orrery::collective
