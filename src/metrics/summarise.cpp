@@ -23,6 +23,7 @@ Summary summarise(const engine::Input& input, const engine::Result& result, cons
                     inputs.memory_kinds.size() == input.memory_kinds,
                 "the description has a row for every index of the input");
   Summary s;
+  s.basis = inputs.basis;
   s.step_ps = result.end;
   s.step_s = to_seconds(result.end).value();
   s.low_s = s.step_s / kUncalibratedFactor;
