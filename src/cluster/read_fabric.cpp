@@ -1,0 +1,62 @@
+// orrery/fabric/1 to a value.
+#include <fmt/format.h>
+
+#include "cluster/members.hpp"
+#include "orrery/cluster/parts.hpp"
+
+namespace orrery::cluster {
+namespace {
+
+/// "ideal" | "adaptive" | "static_rail" | {"ecmp": {"qps": n, "draw": "per_role" | "per_flow"}}
+bool read_routing(const document::Value& routing, Fabric& f) {
+  if (routing.is_null()) return true;
+  if (routing.is_string()) {
+    const std::string& word = routing.as_string();
+    if (word == "ideal") f.routing = Routing::kIdeal;
+    else if (word == "adaptive") f.routing = Routing::kAdaptive;
+    else if (word == "static_rail") f.routing = Routing::kStaticRail;
+    else return false;
+    return true;
+  }
+  const document::Value& ecmp = routing.at("ecmp");
+  if (!ecmp.is_object()) return false;
+  f.routing = Routing::kEcmp;
+  f.ecmp_qps = integer(ecmp, "qps", 1);
+  f.ecmp_per_flow = text(ecmp, "draw") == "per_flow";
+  return f.ecmp_qps >= 1;
+}
+
+}  // namespace
+
+Result<Fabric> read_fabric(const document::Value& doc, const std::string& file, const std::string& pointer) {
+  if (!doc.is_object()) return fail(file, pointer, "no fabric is given; name one of the catalogue");
+  Fabric f;
+  Diagnostics problems;
+  const auto refuse = [&](const std::string& member, std::string what) { problems.push_back({file, fmt::format("{}/{}", pointer, member), std::move(what)}); };
+  f.name = text(doc, "name");
+  f.kind = text(doc, "kind");
+  f.link = gbit_per_s(number(doc, "link_gbit_per_s"));
+  f.rail_optimised = flag(doc, "rail_optimised");
+  f.oversubscription = number(doc, "oversubscription", 1);
+  f.spine_oversubscription = number(doc, "spine_oversubscription", 1);
+  f.leaf_ports = integer(doc, "leaf_ports");
+  if (!read_routing(doc.at("routing"), f)) {
+    refuse("routing", R"(known are "ideal", "adaptive", "static_rail" and {"ecmp": {"qps": 4, "draw": "per_role" or "per_flow"}} with qps 1 or more)");
+  }
+  f.adaptive_residual = number(doc, "adaptive_residual");
+  f.in_network_reduction = flag(doc, "in_network_reduction");
+  f.latency_same_leaf = Seconds(number(doc, "latency_same_leaf_us") * 1e-6);
+  f.latency_per_tier = Seconds(number(doc, "latency_per_tier_us") * 1e-6);
+  f.efficiency = number(doc, "efficiency", 1);
+  f.host_staged = flag(doc, "host_staged");
+  f.default_origin = texts(doc, "unconfirmed");
+  if (!(f.link.value() > 0)) refuse("link_gbit_per_s", "a link carries something; use more than 0");
+  if (!(f.oversubscription > 0)) refuse("oversubscription", "host bytes/s over uplink bytes/s; use 1 or more, or more than 0");
+  if (!(f.spine_oversubscription > 0)) refuse("spine_oversubscription", "leaf bytes/s over core bytes/s; use 1 or more, or more than 0");
+  if (!(f.efficiency > 0 && f.efficiency <= 1)) refuse("efficiency", "the payload share of the line rate; use more than 0, at most 1");
+  if (!(f.adaptive_residual >= 0 && f.adaptive_residual < 1)) refuse("adaptive_residual", "a share of capacity; use 0 or more, less than 1");
+  if (!problems.empty()) return fail(std::move(problems));
+  return f;
+}
+
+}  // namespace orrery::cluster
