@@ -35,7 +35,7 @@ struct TransferInfo {
   collective::Algorithm algorithm = collective::Algorithm::kRing;
   collective::Protocol protocol = collective::Protocol::kSimple;
   int channels = 1;
-  std::string limited_by;        ///< "latency", or the kind of the link that sets its cap: "scale_up", "nic", …
+  std::string limited_by;        ///< what sets its time: "latency", "nvlink", "nic", …
   Origin origin = Origin::kDefault;
   std::uint32_t account = 0;     ///< Transfer::account
 };
@@ -65,6 +65,13 @@ struct LinkInfo {
   std::uint32_t link = 0;        ///< argument of Inputs::link_name
 };
 
+/// What the numbers stand on, in words for the reader of a report.
+struct Basis {
+  std::string model, gpu, stack, nccl_version;
+  double clock_mhz = 0;          ///< of the dense peak
+  bool causal = true;            ///< which half of the attention square counts
+};
+
 struct CalibrationInfo {
   std::string name, provenance;
   std::optional<double> expected_error_median, expected_error_p90;
@@ -74,6 +81,7 @@ struct Warning {
 };
 
 struct Inputs {
+  Basis basis;
   workload::ModelCounts counts;
   workload::Training training;
   plan::Parallelism parallelism;

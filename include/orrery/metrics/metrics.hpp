@@ -80,6 +80,7 @@ struct Energy {
 };
 
 struct Summary {
+  Basis basis;
   std::int64_t step_ps = 0;
   double step_s = 0, low_s = 0, high_s = 0, coverage = 0.8;
   std::string band_basis;

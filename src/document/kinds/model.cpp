@@ -1,0 +1,63 @@
+// orrery/model/1: the shape of a network, as its publisher states it (design 5.2).
+#include "document/description.hpp"
+
+namespace orrery::document {
+
+const Type& model_type() {
+  static const Type moe = object({
+      member("experts", integer(1, 1 << 20), "routed experts of a layer").required(),
+      member("experts_per_token", integer(1, 1 << 20), "routed experts that each token visits").required(),
+      member("expert_ffn", integer(), "width of one expert").required(),
+      member("shared_experts", integer(0, 1 << 20), "experts that every token visits").otherwise(0),
+      member("shared_ffn", integer(), "sum of the shared experts' widths").otherwise_text("shared_experts x expert_ffn"),
+      member("dense_layers", integer(0, 1 << 20), "leading layers without experts").otherwise(0),
+      member("every", integer(1, 1 << 20), "every how many layers one has experts").otherwise(1),
+      member("capacity_factor", positive(), "tokens an expert takes, over its balanced share; null: all that come"),
+      member("group_limit", integer(1, 1 << 20), "device groups a token may be sent to; null: no limit"),
+      member("load",
+             either({choice({{"balanced"}, {"multinomial"}}),
+                     just_one_of({member("zipf", number(0, 10), "exponent of a Zipf law over the experts"), member("histogram", array(number(), 1), "relative loads, one per expert")})}),
+             "how tokens spread over the experts, per layer, the same for all groups")
+          .otherwise("balanced"),
+  });
+  static const Type mla = object({
+      member("q_lora_rank", integer(), "rank of the query compression; null: a plain query projection"),
+      member("kv_lora_rank", integer(), "rank of the key-value compression").required(),
+      member("qk_nope_head_dim", integer(), "head size without rotary position").required(),
+      member("qk_rope_head_dim", integer(), "head size with rotary position").required(),
+      member("v_head_dim", integer(), "head size of the values").required(),
+  });
+  static const Type type = object(document_members("model", true, with_sources({
+      member("name", text(), "the publisher's name").otherwise(""),
+      member("family", choice({{"transformer"}}), "how the layers are built").otherwise("transformer"),
+      member("layers", integer(1, 1 << 20), "decoder layers").required(),
+      member("hidden", integer(1, 1 << 24), "width of the residual stream").required(),
+      member("ffn_hidden", integer(1, 1 << 26), "width of the MLP").required(),
+      member("gated_mlp", boolean(), "two parallel up-projections, one gating the other").required(),
+      member("activation", choice({{"silu"}, {"gelu"}, {"relu"}, {"relu2"}}), "of the MLP; relu2 is the square of relu").required(),
+      member("heads", integer(1, 1 << 20), "query heads").required(),
+      member("kv_heads", integer(1, 1 << 20), "key and value heads").otherwise_text("heads"),
+      member("head_dim", integer(1, 1 << 20), "size of a head").otherwise_text("hidden / heads"),
+      member("vocab", integer(1, 1 << 30), "tokens of the vocabulary").required(),
+      member("tied_embeddings", boolean(), "the head is the embedding, transposed").required(),
+      member("norm", choice({{"rms"}, {"layer"}}), "normalisation").required(),
+      member("norm_bias", boolean(), "norms have a bias").otherwise(false),
+      member("post_norms", boolean(), "norms after attention and MLP too").otherwise(false),
+      member("qk_norm", boolean(), "queries and keys are normalised per head").otherwise(false),
+      member("linear_bias", boolean(), "every linear layer but the head has a bias").otherwise(false),
+      member("qkv_bias", boolean(), "the QKV projection has a bias").otherwise(false),
+      member("position", choice({{"rotary"}, {"learned"}, {"alibi"}, {"none"}}), "position encoding").required(),
+      member("max_positions", integer(1, 1 << 30), "rows of a learned position table").otherwise_text("the sequence length"),
+      member("sliding_window", integer(), "tokens that a local layer attends to").not_built(),
+      member("global_every", integer(1, 1 << 20), "every how many layers one attends globally").not_built(),
+      member("attn_softcap", positive(), "attention scores pass c tanh(x/c)").not_built(),
+      member("final_softcap", positive(), "logits pass c tanh(x/c)").not_built(),
+      member("attention_sinks", boolean(), "a learned sink per head").otherwise(false).built({false}),
+      member("mtp_layers", integer(0, 1 << 10), "multi-token prediction modules").otherwise(0).built({0}),
+      member("moe", moe, "mixture of experts").not_built(),
+      member("mla", mla, "multi-head latent attention").not_built(),
+  })));
+  return type;
+}
+
+}  // namespace orrery::document

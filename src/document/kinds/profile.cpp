@@ -1,0 +1,104 @@
+// orrery/profile/1: fitted constants of a GPU, a fabric or both, each with its origin (design 3).
+#include "document/description.hpp"
+
+namespace orrery::document {
+namespace {
+
+Type origin() { return choice({{"measured"}, {"interpolated"}, {"extrapolated"}, {"published"}, {"datasheet"}, {"default"}}); }
+
+Type parameter() {
+  return object({
+      member("value", number(-1e18, 1e18), "the parameter").required(),
+      member("low", number(-1e18, 1e18), "lower end of its 90 % interval"),
+      member("high", number(-1e18, 1e18), "upper end"),
+      member("origin", origin(), "how it is known").required(),
+      member("source", text(), "whence, where it differs from the profile's"),
+  });
+}
+
+std::vector<Member> parameters(std::vector<std::pair<const char*, const char*>> rows) {
+  std::vector<Member> members;
+  for (const auto& [name, doc] : rows) members.push_back(member(name, parameter(), doc));
+  return members;
+}
+
+Type gemm() {
+  std::vector<Member> members = parameters({
+      {"efficiency", "of the peak, for large shapes"},
+      {"wave_overhead_us", "per wave of tiles"},
+      {"launch_us", "start of a kernel"},
+      {"bandwidth_efficiency", "of memory bandwidth, for skinny shapes"},
+      {"wave_hardness", "how sharply the last wave quantises"},
+      {"quantise_us", "start of the quantisation kernel"},
+      {"quantise_bandwidth", "of memory bandwidth, when quantising"},
+      {"layout_nn", "time of the NN layout over TN"},
+      {"layout_nt_accumulate", "time of NT with fp32 accumulation over TN"},
+      {"align_penalty", "time ratio of dimensions that are no multiple of 8"},
+      {"sustained_floor", "clock ratio under sustained load"},
+      {"sustained_flops", "work at which the clock starts to fall"},
+  });
+  members.push_back(member("tiles", array(object({
+                               member("m", integer(1, 1 << 16), "rows").required(),
+                               member("n", integer(1, 1 << 16), "columns").required(),
+                               member("per_sm", integer(1, 64), "tiles at once on an SM").otherwise(1),
+                               member("factor", positive(10), "rate over the best tile's").otherwise(1),
+                           })), "tiles that the library chooses from").otherwise(Value::Array()));
+  members.push_back(member("split_k_max", integer(1, 1 << 16), "how far the library splits K").otherwise(8));
+  return object(std::move(members));
+}
+
+Type attention() {
+  std::vector<Member> members = {
+      member("kernel", text(), "fa1, fa2, fa3, cudnn, …").required(),
+      member("dim", integer(1, 1 << 16), "head dimension").required(),
+  };
+  for (Member& m : parameters({{"forward_tflops", "rate at long sequences"},
+                               {"backward_tflops", "rate at long sequences"},
+                               {"saturation_causal", "sequence at which half the rate is reached, causal"},
+                               {"saturation_full", "the same, full"},
+                               {"fill_exponent", "of the fill by heads"},
+                               {"launch_us", "start of the kernel"}})) {
+    members.push_back(std::move(m));
+  }
+  members.push_back(member("query_tile", integer(1, 1 << 16), "rows of queries per block").otherwise(128));
+  return object(std::move(members));
+}
+
+Type collective() {
+  return object({
+      member("kind", choice({{"all_reduce"}, {"all_gather"}, {"reduce_scatter"}, {"all_to_all"}, {"broadcast"}, {"reduce"}, {"send_recv"}}), "what was run").required(),
+      member("algorithm", text(), "as the library calls it; empty: its choice").otherwise(""),
+      member("ranks", integer(1, 1 << 30), "members").required(),
+      member("nodes", integer(1, 1 << 30), "nodes they stand on").otherwise(1),
+      member("bytes", array(positive(), 1), "sizes, ascending").required(),
+      member("time_us", array(positive(), 1), "times, one per size").required(),
+      member("origin", origin(), "how it is known").otherwise("published"),
+      member("source", text(), "whence"),
+  });
+}
+
+}  // namespace
+
+const Type& profile_type() {
+  static const Type type = object(document_members("profile", true, {
+      member("name", text(), "name").otherwise(""),
+      member("provenance", choice({{"measured"}, {"published"}, {"datasheet"}}), "the best origin in it").required(),
+      member("gpu", text(), "catalogue name of the GPU it is for"),
+      member("architecture", text(), "the generation it is for, where it holds for all of it"),
+      member("fabric", text(), "catalogue name or kind of the fabric it is for"),
+      member("nccl_version", text(), "of the measurements"),
+      member("gemm", map(gemm()), "by matmul dtype"),
+      member("stream", map(object(parameters({{"efficiency", "of memory bandwidth"}, {"half_bytes", "size at half the rate"}, {"launch_us", "start of a kernel"}}))), "by kind of streaming kernel"),
+      member("attention", array(attention()), "by kernel and head dimension").otherwise(Value::Array()),
+      member("collectives", array(collective()), "curves of time over bytes").otherwise(Value::Array()),
+      member("links", object(parameters({{"scale_up_efficiency", "of the scale-up port"}, {"nic_efficiency", "of the line rate"}, {"pcie_efficiency", "of PCIe"}, {"half_bytes", "size at half the rate"}})), "fitted link efficiencies"),
+      member("overlap", object(parameters({{"hbm_per_wire_byte", "memory traffic of a byte on the wire"}})), "what communication takes from kernels"),
+      member("host", object(parameters({{"kernel_gap_us", "between two kernels of a stream"}})), "launch gaps on the device"),
+      member("expected_error", object({member("median", number(0, 100), "median of held-out errors"), member("p90", number(0, 100), "90th percentile")}), "of held-out predictions"),
+      member("sources", array(text()), "citations").otherwise(Value::Array()),
+      member("notes", array(text()), "what a reader of the numbers should know").otherwise(Value::Array()),
+  }));
+  return type;
+}
+
+}  // namespace orrery::document

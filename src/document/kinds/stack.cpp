@@ -1,0 +1,131 @@
+// orrery/stack/1: what a framework really does, as data (design 5.6). Each member is something one could observe in a profiler; none is a
+// correction factor. Where no source is given beside a default, it is PyTorch's or CUDA's own and modelling sections 5.5, 8.4, 8.6, 9 say
+// why it is there.
+#include "document/description.hpp"
+
+namespace orrery::document {
+namespace {
+
+/// "compute" is the 16-bit (or 32-bit) type that the precision computes in.
+Type stored_dtype() { return choice({{"compute"}, {"fp32"}, {"fp16"}, {"bf16"}}); }
+
+/// One dtype for all, or one per precision where the framework tells them apart (Megatron accumulates bf16 in fp32, fp16 in fp16).
+Type stored_dtype_by_precision() {
+  std::vector<Member> by_precision;
+  for (const char* precision : {"fp32", "tf32", "fp16", "bf16", "fp8"}) by_precision.push_back(member(precision, stored_dtype(), "under this precision").otherwise("compute"));
+  return either({stored_dtype(), object(std::move(by_precision))});
+}
+
+Type defaults() {
+  return object({
+      member("sp", boolean(), "parallelism.sp").otherwise(true),
+      member("p2p", choice({{"blocking"}, {"overlapped"}}), "parallelism.p2p").otherwise("overlapped"),
+      member("attention", choice({{"flash"}, {"math"}}), "training.attention").otherwise("flash"),
+      member("fusion", choice({{"none"}, {"framework"}, {"compiled"}}), "training.fusion").otherwise("framework"),
+      member("optimizer", choice({{"sgd"}, {"momentum"}, {"adamw"}}), "training.optimizer").otherwise("adamw"),
+      member("param_dtype", stored_dtype_by_precision(), "training.param_dtype").otherwise("compute"),
+      member("master_weights", boolean(), "training.master_weights").otherwise(true),
+      member("grad_dtype", stored_dtype_by_precision(), "training.grad_dtype").otherwise("fp32"),
+      member("grad_reduce_dtype", stored_dtype_by_precision(), "training.grad_reduce_dtype").otherwise("fp32"),
+      member("fp8_recipe", choice({{"delayed"}, {"current"}}), "training.fp8_recipe").otherwise("delayed"),
+      member("overlap", object({
+          member("grad_reduce", boolean(), "parallelism.overlap.grad_reduce").otherwise(true),
+          member("param_gather", boolean(), "parallelism.overlap.param_gather").otherwise(true),
+          member("tp", either({just_false(), choice({{"bulk", false}, {"pipelined", false}, {"ring", false}})}), "parallelism.overlap.tp").otherwise(false).built({false}),
+          member("ep", boolean(), "parallelism.overlap.ep").otherwise(false).built({false}),
+      }), "parallelism.overlap"),
+      member("reshard_after_forward", boolean(), "parallelism.reshard_after_forward").otherwise(true),
+  });
+}
+
+Type kernels() {
+  const Type module = choice({{"core_attn"}, {"norm"}, {"mlp_act"}, {"moe_act", false}, {"mla_up_proj", false}, {"mlp"}, {"matmul_every_other"}});
+  return object({
+      member("attention_kernel", choice({{"fa1"}, {"fa2"}, {"fa3"}, {"cudnn"}, {"math"}}), "kernel behind attention \"flash\"").otherwise("fa2"),
+      member("fused_norm", boolean(), "a norm is one kernel").otherwise(true),
+      member("fused_rope", boolean(), "rotary positions are one kernel").otherwise(true),
+      member("fused_bias_activation", boolean(), "bias and activation, or gate and activation, are one kernel").otherwise(true),
+      member("fused_cross_entropy", boolean(), "loss forward and backward over the logits in one kernel").otherwise(true),
+      member("fused_softmax", boolean(), "scale, mask and softmax of attention \"math\" are one kernel").otherwise(true),
+      member("fused_optimizer", boolean(), "the update reads and writes each state once").otherwise(true),
+      member("gradient_accumulation_fusion", boolean(), "weight-gradient GEMMs accumulate into the main gradient").otherwise(false),
+      member("dropout", boolean(), "hidden and attention dropout kernels run").otherwise(false),
+      member("cross_entropy_fp32_logits", boolean(), "the loss makes an fp32 copy of the logits").otherwise(false),
+      member("selective_modules", array(module).distinct(), "what recompute \"selective\" means").otherwise(Value::Array{"core_attn"}),
+      member("zero_grad_buffer", boolean(), "the gradient buffer is zeroed each step").otherwise(true),
+      member("grad_scale_kernel", boolean(), "gradients are divided by DP in a kernel of its own").otherwise(false),
+  });
+}
+
+Type data_parallel() {
+  return object({
+      member("style", choice({{"ddp"}, {"fsdp1"}, {"fsdp2"}}), "ddp: buckets of gradients (and Megatron's distributed optimizer); fsdp1: flat parameters; fsdp2: per-parameter shards").otherwise("ddp"),
+      member("bucket_parameters", integer(), "parameters of a gradient bucket at least; null: one bucket holds all"),
+      member("bucket_parameters_per_rank", integer(0), "at least this many times the data-parallel size").otherwise(0),
+      member("fsdp_prefetch", integer(0, 1024), "units gathered ahead of the one that computes").otherwise(1),
+      member("fsdp_copies", boolean(), "gathered parameters and gradients are copied out of and into the communication buffers").otherwise(false),
+  });
+}
+
+Type host() {
+  const auto us = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e9), doc).otherwise(fallback); };
+  return object({
+      us("forward_op_us", 6.0, "host time of a forward operator"),
+      us("backward_op_us", 6.0, "host time of a backward operator"),
+      us("collective_us", 15.0, "host time of a collective call"),
+      us("checkpoint_region_us", 50.0, "host time of a recomputed region: random state saved and restored"),
+      us("optimizer_us", 500.0, "host time of the optimizer step beyond its kernels"),
+      us("step_us", 1000.0, "host time of a step outside passes and optimizer: data, schedule, bookkeeping"),
+      us("sync_us", 30.0, "host time lost in a synchronisation"),
+      member("run_ahead", integer(1, 1 << 20), "launches the host may be ahead of the device").otherwise(1000),
+      us("graph_node_us", 1.0, "device time between two kernels of a captured graph"),
+  });
+}
+
+Type end_of_step() {
+  return object({
+      member("grad_norm", boolean(), "the norm of all gradients is taken, with a scalar all-reduce over all ranks").otherwise(true),
+      member("tied_embedding_all_reduce", boolean(), "first and last stage all-reduce the tied embedding's gradient").otherwise(true),
+      member("norm_gradient_all_reduce", boolean(), "norm gradients are all-reduced over TP under SP").otherwise(true),
+      member("inf_check", boolean(), "gradients are checked for infinity with a host synchronisation, under fp16").otherwise(true),
+  });
+}
+
+Type memory() {
+  const auto gib = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e6), doc).otherwise(fallback); };
+  return object({
+      gib("context_gib", 0.7, "CUDA context and loaded modules"),
+      gib("distributed_gib", 0.8, "what torch.distributed takes beyond NCCL's channel buffers"),
+      member("nccl_channel_buffers", boolean(), "NCCL's buffers per channel and communicator count").otherwise(true),
+      gib("workspace_gib", 0.0625, "cuBLAS workspaces"),
+      member("fragmentation", number(1, 4), "reserved over allocated memory at the peak, beyond what block rounding makes").otherwise(1.0),
+      member("weight_gradient_buffer", boolean(), "one weight gradient at a time has a buffer of its own").otherwise(true),
+  });
+}
+
+Type layout() {
+  return object({
+      member("vocab_multiple", integer(1, 1 << 20), "the vocabulary is padded to this times tp").otherwise(1),
+      member("uneven_layers", choice({{"refuse"}, {"front"}, {"back"}}), "where a remainder of layers goes: nowhere, to the first stages, to the last").otherwise("refuse"),
+      member("launch_order_serial", boolean(), "CUDA_DEVICE_MAX_CONNECTIONS=1: communication kernels wait behind compute launches").otherwise(false),
+  });
+}
+
+}  // namespace
+
+const Type& stack_type() {
+  static const Type type = object(document_members("stack", true, with_sources({
+      member("name", text(), "name and version").otherwise(""),
+      member("defaults", defaults(), "what a scenario gets where it does not say"),
+      member("kernels", kernels(), "what is launched and fused inside a layer"),
+      member("data_parallel", data_parallel(), "how gradients and parameters travel"),
+      member("host", host(), "what the host costs"),
+      member("end_of_step", end_of_step(), "what runs between backward and the optimizer"),
+      member("memory", memory(), "what the runtime takes"),
+      member("layout", layout(), "how the model is cut"),
+      member("nccl_version", text(), "NCCL that the framework ships with, as in 2.27.3").otherwise("2.27.3"),
+  })));
+  return type;
+}
+
+}  // namespace orrery::document
