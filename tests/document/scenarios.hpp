@@ -8,7 +8,7 @@ inline const char* const kGpu = R"({"schema": "orrery/gpu/1", "name": "tiny", "s
   "memory_bandwidth_gb_per_s": 2000, "tdp_w": 500, "scale_up_gb_per_s": 300, "pcie_gb_per_s": 50, "peak_tflops": {"bf16": 500, "fp32": 50}})";
 
 inline std::string node() {
-  return std::string(R"({"schema": "orrery/node/1", "gpus": 8, "scale_up": "nvswitch", "nics": 8, "nic_gbit_per_s": 400, "gpu": )") + kGpu + "}";
+  return std::string(R"({"schema": "orrery/node/1", "gpus": 8, "scale_up_kind": "nvswitch", "nics": 8, "nic_gbit_per_s": 400, "gpu": )") + kGpu + "}";
 }
 
 inline const char* const kModel = R"({"schema": "orrery/model/1", "name": "m", "layers": 4, "hidden": 1024, "ffn_hidden": 4096, "gated_mlp": true,

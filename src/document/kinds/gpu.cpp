@@ -6,10 +6,12 @@ namespace orrery::document {
 const Type& gpu_type() {
   static const auto peak = [](const char* name) { return member(name, positive(), "dense TFLOP/s with matrix units; null: the device has none"); };
   static const Type type = object(document_members("gpu", true, with_sources({
-      member("name", text(), "the maker's name").otherwise(""),
+      member("name", text(), "catalogue name").otherwise(""),
+      member("title", text(), "the maker's name").otherwise(""),
       member("vendor", text(), "maker").otherwise(""),
       member("architecture", text(), "generation, as the maker calls it: Hopper, Ampere, …").otherwise(""),
-      member("sm_count", integer(1, 1 << 20), "SMs, compute units or cores").required(),
+      member("compute_unit", text(), "what sm_count counts: SM, CU, core, …").otherwise("SM"),
+      member("sm_count", integer(1, 1 << 20), "compute units").required(),
       member("clock_mhz", positive(1e6), "clock of the peak").required(),
       member("memory_capacity_gib", positive(1e9), "memory that a process can use").required(),
       member("memory_bandwidth_gb_per_s", positive(1e9), "peak memory bandwidth").required(),
