@@ -16,6 +16,8 @@ struct Shard {
   std::int64_t micro_batch = 1, sequence = 0;  ///< sequences per microbatch; tokens per sequence (whole)
   std::int64_t tp = 1, cp = 1;
   bool sequence_parallel = false;
+  std::int64_t vocab_multiple = 1;  ///< the stack pads the vocabulary to a multiple of this times tp (layout.vocab_multiple)
+  bool gradient_buffer = true;      ///< weight gradients add to a buffer of the whole layer; false (FSDP): they are handed on as made
 };
 
 /// One tensor of a layer pass. Indices are positions in the pass' operation list; the block is allocated before operation `alloc_at`
@@ -44,24 +46,50 @@ struct LayerParameters {
 
 enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead: final norm, output projection, loss
 
-/// One layer of one microbatch on one rank. Backward is in execution order; weight-gradient operations are those with index in
+/// One layer of one microbatch on one rank.
+///
+/// Memory. The layer's input belongs to the layer: it stands in `saved`, or in `forward_tensors` where backward does not need it. Its
+/// output is a temporary of the last forward operation only, for it is the next layer's input (or a stage boundary's buffer). In the
+/// same way the incoming gradient is a temporary from backward operation 0, and the outgoing one ends with the last operation.
+/// Statistics of norms (4 to 8 bytes per token) are left out, as in modelling 5.3. Parameters and gradient buffers are the program's.
+///
+/// `once_per_step` runs with the first microbatch: quantised copies of weights.
+///
+/// Backward is in execution order; weight-gradient operations are those with index in
 /// `weight_gradient` (the zero-bubble schedules move them). Where recompute is on, `recompute` runs before backward and re-makes what
 /// `saved` does not hold. Every list is empty where the layer has nothing to do.
 struct Layer {
   LayerKind kind = LayerKind::kDecoder;
   LayerParameters parameters;
-  std::vector<Operation> forward, recompute, backward;
+  std::vector<Operation> forward, recompute, backward, once_per_step;
   std::vector<int> weight_gradient;
   std::vector<SavedTensor> saved;
-  std::vector<Tensor> forward_tensors, recompute_tensors, backward_tensors;  ///< temporaries
+  std::vector<Tensor> forward_tensors, backward_tensors;  ///< temporaries
+  std::vector<Tensor> recompute_tensors;       ///< re-made for backward: alloc_at is a position in recompute, free_at one in backward
+  std::vector<Tensor> recompute_temporaries;   ///< made and freed inside recompute
   std::int64_t input_bytes = 0, output_bytes = 0;  ///< the activation that enters and leaves (what a stage boundary sends)
 };
 
+/// Rows of the embedding and of the output projection, all tp ranks together, as the stack pads them.
+std::int64_t padded_vocab(const Model& model, const Shard& shard);
+/// This rank's share of the word embedding (or of the output projection, or of the one matrix that both are where tied).
+std::int64_t word_embedding_parameters(const Model& model, const Shard& shard);
+
+/// Parameters alone, as in make_layer. A tied head counts its matrix too: it is a copy where the embedding is on another stage, and the
+/// same memory (to be taken off once) where it is on the same.
+LayerParameters layer_parameters(LayerKind kind, const Model& model, const Shard& shard);
+
 /// The layer on this rank, under this training recipe and software stack.
+/// Full recompute is every decoder layer's here; a stage that keeps some layers asks for those with recompute "none".
 /// Requires values that the plan has checked (heads, kv_heads, ffn and vocab divisible by tp as the stack pads them).
 Layer make_layer(LayerKind kind, const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
 
-/// Optimizer, gradient norm, zeroing and scaling kernels for `parameters` local parameters of which this rank updates `updated`.
+/// Refuses sizes that 64 bits do not hold: activations, attention scores, gradients of one rank before any sharding. make_layer requires
+/// that this has passed.
+Result<bool> check_sizes(const Model& model, const Training& training, const std::string& file);
+
+/// Optimizer, gradient norm, zeroing and scaling kernels for `parameters` local parameters of which this rank updates `updated`, in order.
+/// "zero_grad" comes first: it runs at the start of a step. The scalar all-reduces (norm, inf check) are the program's: it knows the groups.
 std::vector<Operation> optimizer_operations(const Training& training, const StackKernels& kernels, std::int64_t parameters, std::int64_t updated);
 
 }  // namespace orrery::workload

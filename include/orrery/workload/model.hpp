@@ -29,6 +29,7 @@ struct Model {
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull };
 enum class Fusion : std::uint8_t { kNone, kFramework, kCompiled };
+enum class Fp8Recipe : std::uint8_t { kDelayed, kCurrent, kBlock128 };  ///< how 8-bit scales are found
 
 struct Recompute {
   RecomputeMode mode = RecomputeMode::kNone;
@@ -41,6 +42,7 @@ struct Recompute {
 struct Training {
   std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 1;
   DType precision = DType::kBf16;  ///< of the matmuls
+  Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;
   DType activation_dtype = DType::kBf16;  ///< 2-byte type of activations (fp32 for fp32 and tf32)
   Optimizer optimizer = Optimizer::kAdamW;
   DType param_dtype = DType::kBf16, grad_dtype = DType::kFp32, grad_reduce_dtype = DType::kFp32;
@@ -54,12 +56,27 @@ struct Training {
 struct StackKernels {
   bool fused_norm = true, fused_rope = true, fused_bias_activation = true, fused_cross_entropy = true, fused_softmax = true, fused_optimizer = true;
   bool gradient_accumulation_fusion = true;  ///< weight-gradient GEMM accumulates into the main gradient
+  bool fused_projections = true;             ///< query, key and value are one GEMM, and so are gate and up
   bool dropout = false;                      ///< hidden and attention dropout kernels and masks
   bool cross_entropy_fp32_logits = false;    ///< an fp32 copy of the logits is made
   std::vector<std::string> selective_modules;  ///< what recompute "selective" means here
   bool zero_grad_buffer = true, grad_scale_kernel = true;  ///< end-of-step kernels over the gradient buffer
 };
 
+/// What `fusion` makes of the stack's habits: none turns the block's fused kernels off, compiled turns them on, framework keeps them.
+/// make_layer does this itself.
+StackKernels apply_fusion(StackKernels kernels, Fusion fusion);
+
+/// Bytes per parameter of what a rank keeps through the step (modelling 5.1). Optimizer states without an fp32 copy of the weights
+/// have the weights' type, as torch.optim makes them.
+struct StateBytes {
+  double parameter = 0, gradient = 0;     ///< gathered size; ZeRO divides them
+  double master = 0, optimizer = 0;       ///< fp32 copy; momentum and variance
+  [[nodiscard]] double total() const { return parameter + gradient + master + optimizer; }
+};
+StateBytes state_bytes(const Training& training);
+
+/// A model from its object (design 5.2). Refuses a model whose parameters or largest matrix do not fit 64-bit sizes.
 Result<Model> read_model(const document::Value& model, const std::string& file, const std::string& pointer);
 Result<Training> read_training(const document::Value& scenario, const std::string& file);
 StackKernels read_stack_kernels(const document::Value& stack);

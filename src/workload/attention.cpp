@@ -1,0 +1,166 @@
+// The attention block: from the first norm's output to the projection's, on this rank's heads.
+#include "writer.hpp"
+
+namespace orrery::workload {
+
+TensorId Writer::attention(const LinearInput& in) {
+  const std::int64_t qn = s.tokens * s.q;
+  const std::int64_t kvn = s.tokens * s.kv;
+  TensorId q = activation("query", qn);
+  TensorId k = activation("key", kvn);
+  const TensorId v = activation("value", kvn);
+  if (kernels.fused_projections) {
+    column_parallel("qkv", in, s.hidden, {{"qkv", s.q + 2 * s.kv, model.qkv_bias, {q, k, v}}}, true, kNoRegion);
+  } else {
+    column_parallel("qkv", in, s.hidden,
+                    {{"query", s.q, model.qkv_bias, {q}}, {"key", s.kv, model.qkv_bias, {k}}, {"value", s.kv, model.qkv_bias, {v}}}, true, kNoRegion);
+  }
+  const std::int64_t qk_bytes = bytes(qn + kvn);
+  if (model.qk_norm) {
+    const TensorId qi = q, ki = k;
+    q = activation("query_normed", qn);
+    k = activation("key_normed", kvn);
+    stream("qk_norm", StreamKind::kNorm, qk_bytes, qk_bytes, 2, {qi, ki}, {q, k});
+    tape.on_backward([=, this] {
+      const TensorId dq = activation("query_norm_gradient", qn), dk = activation("key_norm_gradient", kvn);
+      backward_stream("qk_norm_backward", StreamKind::kNorm, 2 * qk_bytes, qk_bytes, 4, {tape.gradient(q), tape.gradient(k), qi, ki}, {dq, dk});
+      tape.set_gradient(qi, dq);
+      tape.set_gradient(ki, dk);
+    });
+  }
+  if (model.position == Position::kRotary) {
+    // Fused: one kernel that reads and writes once. Eager (Hugging Face apply_rotary_pos_emb), each for queries and keys: negate half,
+    // concatenate, two products, a sum; in passes over the tensor read 0.5+1+1+1+2 and written 0.5+1+1+1+1.
+    const std::int64_t read = kernels.fused_rope ? qk_bytes : qk_bytes * 11 / 2;
+    const std::int64_t write = kernels.fused_rope ? qk_bytes : qk_bytes * 9 / 2;
+    const int launches = kernels.fused_rope ? 1 : 10;
+    const TensorId qi = q, ki = k;
+    q = activation("query_rotated", qn);
+    k = activation("key_rotated", kvn);
+    stream("rope", StreamKind::kElementwise, read, write, launches, {qi, ki}, {q, k});
+    tape.on_backward([=, this] {  // the rotation's transpose; the angles are tables
+      const TensorId dq = activation("query_gradient", qn), dk = activation("key_gradient", kvn);
+      backward_stream("rope_backward", StreamKind::kElementwise, read, write, launches, {tape.gradient(q), tape.gradient(k)}, {dq, dk});
+      tape.set_gradient(qi, dq);
+      tape.set_gradient(ki, dk);
+    });
+  }
+  const TensorId o = core_attention(q, k, v);
+  return row_parallel("proj", linear_input("attention_output", o, qn, kNoRegion), s.q, kNoRegion);
+}
+
+/// With context parallelism keys and values are gathered, again in backward, and their gradients reduce-scattered, as Llama 3 does
+/// (arXiv:2407.21783, section 3.3.2); only the rank's own part is saved.
+TensorId Writer::core_attention(TensorId q, TensorId k, TensorId v) {
+  if (s.cp == 1) return training.flash_attention ? flash_attention(q, {k, v, k, v}) : math_attention(q, {k, v, k, v});
+  const std::int64_t own = s.tokens * s.kv;
+  const std::int64_t all = s.batch * s.keys * s.kv;
+  const TensorId kw = activation("keys_gathered", all), vw = activation("values_gathered", all);
+  tape.forward({"all_gather_kv", Comm{CommKind::kAllGather, Axis::kCp, bytes(2 * all)}}, {k, v}, {kw, vw}, kCoreAttention);
+  tape.on_backward([=, this] {
+    const TensorId dk = activation("key_shard_gradient", own), dv = activation("value_shard_gradient", own);
+    tape.backward({"reduce_scatter_kv", Comm{CommKind::kReduceScatter, Axis::kCp, bytes(2 * all)}}, {tape.gradient(kw), tape.gradient(vw)}, {dk, dv});
+    tape.set_gradient(k, dk);
+    tape.set_gradient(v, dv);
+  });
+  return training.flash_attention ? flash_attention(q, {kw, vw, k, v}) : math_attention(q, {kw, vw, k, v});
+}
+
+std::pair<TensorId, TensorId> Writer::gather_again(const KeysValues& kv) {
+  if (s.cp == 1) return {kv.keys, kv.values};
+  const std::int64_t all = s.batch * s.keys * s.kv;
+  const TensorId k = activation("keys_gathered_again", all), v = activation("values_gathered_again", all);
+  tape.backward({"all_gather_kv", Comm{CommKind::kAllGather, Axis::kCp, bytes(2 * all)}}, {kv.own_keys, kv.own_values}, {k, v});
+  return {k, v};
+}
+
+/// One kernel; the scores never reach memory. It keeps the log-sum-exp of every row, and its backward sums dQ in fp32 before the cast
+/// (FlashAttention-2, arXiv:2307.08691, section 3.1.2). Dropout regenerates its mask from a counter.
+TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
+  const std::int64_t rows = s.tokens * s.heads;
+  const std::int64_t kvn = s.batch * s.keys * s.kv;
+  Attention work{.batch = s.batch, .seq_q = s.queries, .seq_kv = s.keys, .heads = s.heads, .kv_heads = s.kv_heads, .dim_qk = s.head_dim, .dim_v = s.head_dim,
+                 .causal = training.causal, .backward = false, .dtype = act};
+  const TensorId o = activation("attention_output", s.tokens * s.q);
+  const TensorId lse = tape.tensor("log_sum_exp", 4 * rows);
+  tape.forward({"attention", work}, {q, kv.keys, kv.values}, {o, lse}, kCoreAttention);
+  work.backward = true;
+  tape.on_backward([=, this] {
+    const auto [k, v] = gather_again(kv);
+    const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("key_rotated_gradient", kvn), dv = activation("value_gradient", kvn);
+    const TensorId sum = tape.tensor("query_gradient_fp32", 4 * (s.tokens * s.q + rows));  // and one row sum of dO o a row
+    tape.backward({"attention_backward", work}, {tape.gradient(o), q, k, v, o, lse}, {dq, dk, dv, sum});
+    tape.set_gradient(q, dq);
+    tape.set_gradient(kv.keys, dk);
+    tape.set_gradient(kv.values, dv);
+  });
+  return o;
+}
+
+/// Scores, softmax and context as kernels of their own; a causal mask saves nothing, for the products are square. Grouped keys and values
+/// are copied out to every query head first (Megatron-LM repeat_interleave).
+TensorId Writer::math_attention(TensorId q, const KeysValues& kv) {
+  const std::int64_t group = s.heads / s.kv_heads;
+  const std::int64_t kvn = s.batch * s.keys * s.kv;
+  const std::int64_t wide = group * kvn;
+  const std::int64_t qn = s.tokens * s.q;
+  KeysValues full = kv;
+  if (group > 1) {
+    full.keys = full.own_keys = activation("keys_repeated", wide);
+    full.values = full.own_values = activation("values_repeated", wide);
+    stream("repeat_kv", StreamKind::kCopy, 2 * bytes(kvn), 2 * bytes(wide), 2, {kv.keys, kv.values}, {full.keys, full.values}, kNoRegion);
+    tape.on_backward([=, this] {
+      const TensorId dk = activation("key_rotated_gradient", kvn), dv = activation("value_gradient", kvn);
+      backward_stream("repeat_kv_backward", StreamKind::kReduce, 2 * bytes(wide), 2 * bytes(kvn), 2, {tape.gradient(full.keys), tape.gradient(full.values)}, {dk, dv});
+      tape.set_gradient(kv.keys, dk);
+      tape.set_gradient(kv.values, dv);
+    });
+  }
+  const std::int64_t batch = s.batch * s.heads;
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, GemmLayout layout) {
+    return Gemm{.m = m, .n = n, .k = k, .batch = batch, .in = act, .out = act, .layout = layout};
+  };
+  const TensorId probabilities = scores(q, full);
+  TensorId dropped = probabilities;
+  if (kernels.dropout) dropped = dropout("attention_dropout", probabilities, batch * s.queries * s.keys, kCoreAttention);
+  const TensorId context = activation("context", qn), o = activation("attention_output", qn);
+  tape.forward({"context", product(s.queries, s.head_dim, s.keys, GemmLayout::kNN)}, {dropped, full.values}, {context}, kCoreAttention);
+  stream("permute_context", StreamKind::kPermute, bytes(qn), bytes(qn), 1, {context}, {o}, kCoreAttention);
+  const Gemm to_probabilities = product(s.queries, s.keys, s.head_dim, GemmLayout::kTN), to_values = product(s.keys, s.head_dim, s.queries, GemmLayout::kNT);
+  tape.on_backward([=, this] {
+    const TensorId dcontext = activation("context_gradient", qn), dv = activation("values_gradient", wide);
+    const TensorId dp = activation("probabilities_gradient", batch * s.queries * s.keys);
+    backward_stream("permute_context_backward", StreamKind::kPermute, bytes(qn), bytes(qn), 1, {tape.gradient(o)}, {dcontext});
+    tape.backward({"probabilities_gradient", to_probabilities}, {dcontext, full.own_values}, {dp});
+    tape.backward({"values_gradient", to_values}, {dcontext, dropped}, {dv});
+    tape.set_gradient(dropped, dp);
+    tape.set_gradient(full.values, dv);
+  });
+  return o;
+}
+
+/// softmax(mask(q k^T / sqrt(d))): one kernel where fused, else scale, mask and softmax.
+TensorId Writer::scores(TensorId q, const KeysValues& kv) {
+  const std::int64_t batch = s.batch * s.heads;
+  const std::int64_t n = batch * s.queries * s.keys;
+  const TensorId raw = activation("scores", n), probabilities = activation("probabilities", n);
+  const Gemm forward{.m = s.queries, .n = s.keys, .k = s.head_dim, .batch = batch, .in = act, .out = act, .layout = GemmLayout::kTN};
+  tape.forward({"scores", forward}, {q, kv.keys}, {raw}, kCoreAttention);
+  const bool fused = kernels.fused_softmax;
+  stream("softmax", StreamKind::kSoftmax, fused ? bytes(n) : 3 * bytes(n) + n, fused ? bytes(n) : 3 * bytes(n), fused ? 1 : 3, {raw}, {probabilities}, kCoreAttention);
+  const Gemm to_queries{.m = s.queries, .n = s.head_dim, .k = s.keys, .batch = batch, .in = act, .out = act, .layout = GemmLayout::kNN};
+  const Gemm to_keys{.m = s.keys, .n = s.head_dim, .k = s.queries, .batch = batch, .in = act, .out = act, .layout = GemmLayout::kNT};
+  tape.on_backward([=, this] {
+    const TensorId ds = activation("scores_gradient", n);
+    const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("keys_gradient", s.batch * s.keys * s.q);
+    backward_stream("softmax_backward", StreamKind::kSoftmax, fused ? 2 * bytes(n) : 4 * bytes(n) + n, fused ? bytes(n) : 3 * bytes(n), fused ? 1 : 3,
+                    {tape.gradient(probabilities), probabilities}, {ds});
+    tape.backward({"query_gradient", to_queries}, {ds, kv.own_keys}, {dq});
+    tape.backward({"keys_gradient", to_keys}, {ds, q}, {dk});
+    tape.set_gradient(q, dq);
+    tape.set_gradient(kv.keys, dk);
+  });
+  return probabilities;
+}
+
+}  // namespace orrery::workload

@@ -1,0 +1,187 @@
+#include "orrery/workload/model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include "orrery/base/assert.hpp"
+
+namespace orrery::workload {
+namespace {
+
+using document::Value;
+
+/// The named value of an enum; the description has refused every other name before.
+template <class E, std::size_t N>
+E pick(const Value& v, const std::array<std::pair<std::string_view, E>, N>& names, E otherwise) {
+  if (v.is_null()) return otherwise;
+  for (const auto& [name, value] : names) {
+    if (v.as_string() == name) return value;
+  }
+  ORRERY_ASSERT(false, "the document's description lists the names that are built");
+}
+bool flag(const Value& v, bool otherwise) { return v.is_null() ? otherwise : v.as_bool(); }
+std::int64_t number(const Value& v, std::int64_t otherwise) { return v.is_null() ? otherwise : v.as_int(); }
+
+constexpr std::array kActivations{std::pair{std::string_view("silu"), Activation::kSilu}, std::pair{std::string_view("gelu"), Activation::kGelu},
+                                  std::pair{std::string_view("relu"), Activation::kRelu}, std::pair{std::string_view("relu2"), Activation::kRelu2}};
+constexpr std::array kNorms{std::pair{std::string_view("rms"), Norm::kRms}, std::pair{std::string_view("layer"), Norm::kLayer}};
+constexpr std::array kPositions{std::pair{std::string_view("rotary"), Position::kRotary}, std::pair{std::string_view("learned"), Position::kLearned},
+                                std::pair{std::string_view("alibi"), Position::kAlibi}, std::pair{std::string_view("none"), Position::kNone}};
+constexpr std::array kPrecisions{std::pair{std::string_view("fp32"), DType::kFp32},   std::pair{std::string_view("tf32"), DType::kTf32},
+                                 std::pair{std::string_view("fp16"), DType::kFp16},   std::pair{std::string_view("bf16"), DType::kBf16},
+                                 std::pair{std::string_view("fp8"), DType::kFp8},     std::pair{std::string_view("mxfp8"), DType::kMxfp8},
+                                 std::pair{std::string_view("mxfp6"), DType::kMxfp6}, std::pair{std::string_view("fp4"), DType::kFp4}};
+constexpr std::array kRecipes{std::pair{std::string_view("delayed"), Fp8Recipe::kDelayed}, std::pair{std::string_view("current"), Fp8Recipe::kCurrent},
+                              std::pair{std::string_view("block128"), Fp8Recipe::kBlock128}};
+constexpr std::array kOptimizers{std::pair{std::string_view("sgd"), Optimizer::kSgd}, std::pair{std::string_view("momentum"), Optimizer::kMomentum},
+                                 std::pair{std::string_view("adamw"), Optimizer::kAdamW}};
+constexpr std::array kFusions{std::pair{std::string_view("none"), Fusion::kNone}, std::pair{std::string_view("framework"), Fusion::kFramework},
+                              std::pair{std::string_view("compiled"), Fusion::kCompiled}};
+constexpr std::array kModes{std::pair{std::string_view("none"), RecomputeMode::kNone}, std::pair{std::string_view("selective"), RecomputeMode::kSelective},
+                            std::pair{std::string_view("full"), RecomputeMode::kFull}};
+
+std::vector<std::string> strings(const Value& v) {
+  std::vector<std::string> out;
+  if (v.is_null()) return out;
+  for (const Value& item : v.items()) out.push_back(item.as_string());
+  return out;
+}
+
+Recompute read_recompute(const Value& v) {
+  Recompute r;
+  if (!v.is_object()) {
+    r.mode = pick(v, kModes, RecomputeMode::kNone);
+    return r;
+  }
+  r.mode = pick(v.at("mode"), kModes, RecomputeMode::kNone);
+  r.modules = strings(v.at("modules"));
+  if (const Value& layers = v.at("layers"); !layers.is_null()) r.layers = layers.as_int();
+  r.block = !v.at("method").is_null() && v.at("method").as_string() == "block";
+  return r;
+}
+
+/// 16-bit activations are those of the matmul recipe where it has them; quantised recipes keep bf16 between the GEMMs.
+DType activation_dtype(DType precision) {
+  switch (precision) {
+    case DType::kFp32:
+    case DType::kTf32: return DType::kFp32;
+    case DType::kFp16: return DType::kFp16;
+    default: return DType::kBf16;
+  }
+}
+
+/// Every size that a model alone decides stays far inside int64, so that layers can multiply without looking.
+constexpr double kMostParameters = 0x1p56;
+
+double parameters_in_double(const Model& m) {
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  const double q = d(m.heads) * d(m.head_dim);
+  const double kv = d(m.kv_heads) * d(m.head_dim);
+  return d(m.layers) * (d(m.hidden) * (2 * q + 2 * kv + 3 * d(m.ffn_hidden) + 16) + 2 * q + 2 * d(m.ffn_hidden)) +
+         d(m.hidden) * (2 * d(m.vocab) + d(m.max_positions.value_or(0)) + 4);
+}
+
+}  // namespace
+
+Result<Model> read_model(const Value& v, const std::string& file, const std::string& pointer) {
+  Model m;
+  m.name = v.at("name").is_null() ? std::string() : v.at("name").as_string();
+  m.layers = v.at("layers").as_int();
+  m.hidden = v.at("hidden").as_int();
+  m.ffn_hidden = v.at("ffn_hidden").as_int();
+  m.heads = v.at("heads").as_int();
+  m.kv_heads = number(v.at("kv_heads"), m.heads);
+  m.head_dim = number(v.at("head_dim"), m.heads > 0 ? m.hidden / m.heads : 0);
+  m.vocab = v.at("vocab").as_int();
+  m.gated_mlp = flag(v.at("gated_mlp"), false);
+  m.tied_embeddings = flag(v.at("tied_embeddings"), false);
+  m.norm_bias = flag(v.at("norm_bias"), false);
+  m.linear_bias = flag(v.at("linear_bias"), false);
+  m.qkv_bias = flag(v.at("qkv_bias"), false) || m.linear_bias;
+  m.post_norms = flag(v.at("post_norms"), false);
+  m.qk_norm = flag(v.at("qk_norm"), false);
+  m.activation = pick(v.at("activation"), kActivations, Activation::kSilu);
+  m.norm = pick(v.at("norm"), kNorms, Norm::kRms);
+  m.position = pick(v.at("position"), kPositions, Position::kRotary);
+  if (const Value& rows = v.at("max_positions"); !rows.is_null()) m.max_positions = rows.as_int();
+
+  Diagnostics problems;
+  if (m.kv_heads < 1 || m.heads % m.kv_heads != 0) {
+    problems.push_back({file, pointer + "/kv_heads", fmt::format("{} heads cannot share {} key and value heads evenly; use a divisor of {}", m.heads, m.kv_heads, m.heads)});
+  }
+  if (m.head_dim < 1) {
+    problems.push_back({file, pointer + "/head_dim", fmt::format("hidden {} over {} heads leaves no head dimension; state head_dim", m.hidden, m.heads)});
+  }
+  if (const double n = parameters_in_double(m); n > kMostParameters) {
+    problems.push_back({file, pointer, fmt::format("the model has about {:.1e} parameters; at most {:.1e} are possible", n, kMostParameters)});
+  }
+  if (!problems.empty()) return fail(std::move(problems));
+  return m;
+}
+
+Result<Training> read_training(const Value& scenario, const std::string& file) {
+  const Value& v = scenario.at("training");
+  Training t;
+  t.sequence_length = v.at("sequence_length").as_int();
+  t.global_batch = v.at("global_batch").as_int();
+  t.micro_batch = v.at("micro_batch").as_int();
+  t.precision = pick(v.at("precision"), kPrecisions, DType::kBf16);
+  t.fp8_recipe = pick(v.at("fp8_recipe"), kRecipes, Fp8Recipe::kDelayed);
+  t.activation_dtype = activation_dtype(t.precision);
+  t.optimizer = pick(v.at("optimizer"), kOptimizers, Optimizer::kAdamW);
+  t.param_dtype = pick(v.at("param_dtype"), kPrecisions, t.activation_dtype);
+  t.grad_dtype = pick(v.at("grad_dtype"), kPrecisions, DType::kFp32);
+  t.grad_reduce_dtype = pick(v.at("grad_reduce_dtype"), kPrecisions, t.grad_dtype);
+  t.master_weights = flag(v.at("master_weights"), t.param_dtype != DType::kFp32);
+  t.flash_attention = v.at("attention").is_null() || v.at("attention").as_string() == "flash";
+  t.causal = v.at("attention_mask").is_null() || v.at("attention_mask").as_string() == "causal";
+  t.cuda_graphs = flag(v.at("cuda_graphs"), false);
+  t.recompute = read_recompute(v.at("recompute"));
+  t.fusion = pick(v.at("fusion"), kFusions, Fusion::kFramework);
+  if (t.global_batch % t.micro_batch != 0) {
+    return fail(file, "/training/global_batch", fmt::format("{} sequences are no whole number of microbatches of {}; use a multiple of micro_batch x dp", t.global_batch, t.micro_batch));
+  }
+  return t;
+}
+
+StackKernels read_stack_kernels(const Value& stack) {
+  const Value& v = stack.at("kernels");
+  StackKernels k;
+  k.fused_norm = flag(v.at("fused_norm"), k.fused_norm);
+  k.fused_rope = flag(v.at("fused_rope"), k.fused_rope);
+  k.fused_bias_activation = flag(v.at("fused_bias_activation"), k.fused_bias_activation);
+  k.fused_cross_entropy = flag(v.at("fused_cross_entropy"), k.fused_cross_entropy);
+  k.fused_softmax = flag(v.at("fused_softmax"), k.fused_softmax);
+  k.fused_optimizer = flag(v.at("fused_optimizer"), k.fused_optimizer);
+  k.gradient_accumulation_fusion = flag(v.at("gradient_accumulation_fusion"), k.gradient_accumulation_fusion);
+  k.fused_projections = flag(v.at("fused_projections"), k.fused_projections);
+  k.dropout = flag(v.at("dropout"), k.dropout);
+  k.cross_entropy_fp32_logits = flag(v.at("cross_entropy_fp32_logits"), k.cross_entropy_fp32_logits);
+  k.selective_modules = strings(v.at("selective_modules"));
+  k.zero_grad_buffer = flag(v.at("zero_grad_buffer"), k.zero_grad_buffer);
+  k.grad_scale_kernel = flag(v.at("grad_scale_kernel"), k.grad_scale_kernel);
+  return k;
+}
+
+StackKernels apply_fusion(StackKernels k, Fusion fusion) {
+  if (fusion == Fusion::kFramework) return k;
+  const bool fused = fusion == Fusion::kCompiled;
+  k.fused_norm = k.fused_rope = k.fused_bias_activation = k.fused_cross_entropy = k.fused_softmax = fused;
+  return k;
+}
+
+StateBytes state_bytes(const Training& t) {
+  StateBytes s;
+  s.parameter = element_bytes(t.param_dtype);
+  s.gradient = element_bytes(t.grad_dtype);
+  const bool master = t.master_weights && s.parameter < 4;
+  s.master = master ? 4 : 0;
+  const double state = master ? 4 : s.parameter;
+  s.optimizer = t.optimizer == Optimizer::kAdamW ? 2 * state : t.optimizer == Optimizer::kMomentum ? state : 0;
+  return s;
+}
+
+}  // namespace orrery::workload

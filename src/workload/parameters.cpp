@@ -1,0 +1,65 @@
+// Parameters of each kind of layer on one tensor-parallel rank, split as Megatron-LM does (arXiv:1909.08053, section 3): columns of QKV and
+// of the first MLP matrix, rows of the projection and of the second, rows of the embedding. Norms and row-parallel biases are on every rank.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include "orrery/base/checked.hpp"
+#include "orrery/workload/layers.hpp"
+
+namespace orrery::workload {
+namespace {
+
+std::int64_t norm_parameters(const Model& m) { return m.norm_bias ? 2 * m.hidden : m.hidden; }
+
+LayerParameters decoder(const Model& m, std::int64_t tp) {
+  const std::int64_t q = ceil_div(m.heads, tp) * m.head_dim;
+  const std::int64_t kv = ceil_div(m.kv_heads, tp) * m.head_dim;
+  const std::int64_t f = ceil_div(m.ffn_hidden, tp);
+  const std::int64_t up = m.gated_mlp ? 2 * f : f;
+  LayerParameters p;
+  p.sharded = m.hidden * (q + 2 * kv) + q * m.hidden + m.hidden * (up + f);
+  if (m.qkv_bias) p.sharded += q + 2 * kv;
+  if (m.linear_bias) p.sharded += up;
+  p.replicated = (m.post_norms ? 4 : 2) * norm_parameters(m);
+  if (m.linear_bias) p.replicated += 2 * m.hidden;
+  if (m.qk_norm) p.replicated += 2 * m.head_dim;
+  return p;
+}
+
+}  // namespace
+
+std::int64_t padded_vocab(const Model& m, const Shard& s) {
+  const std::int64_t unit = s.vocab_multiple * s.tp;
+  return ceil_div(m.vocab, unit) * unit;
+}
+
+std::int64_t word_embedding_parameters(const Model& m, const Shard& s) { return padded_vocab(m, s) / s.tp * m.hidden; }
+
+LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s) {
+  switch (kind) {
+    case LayerKind::kDecoder: return decoder(m, s.tp);
+    case LayerKind::kEmbedding: {
+      LayerParameters p{.sharded = word_embedding_parameters(m, s)};
+      if (m.position == Position::kLearned) p.replicated = m.max_positions.value_or(s.sequence) * m.hidden;
+      return p;
+    }
+    case LayerKind::kHead: return {.sharded = word_embedding_parameters(m, s), .replicated = norm_parameters(m)};
+  }
+  return {};
+}
+
+Result<bool> check_sizes(const Model& m, const Training& t, const std::string& file) {
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  const double tokens = d(t.micro_batch) * d(t.sequence_length);
+  // 64 bytes per element is above what any kernel here moves or any list of tensors sums to.
+  const double wide = tokens * (d(m.hidden) + d(m.heads + 2 * m.kv_heads) * d(m.head_dim) + 2 * d(m.ffn_hidden) + d(m.vocab)) * 64;
+  const double scores = t.flash_attention ? 0 : tokens * d(m.heads) * d(t.sequence_length) * 64;
+  const double most = 0x1p62;
+  if (std::max(wide, scores) > most) {
+    return fail(file, "/training", fmt::format("a microbatch of {} x {} tokens moves about {:.1e} bytes in one layer; at most {:.1e} are possible", t.micro_batch,
+                                               t.sequence_length, std::max(wide, scores), most));
+  }
+  return true;
+}
+
+}  // namespace orrery::workload

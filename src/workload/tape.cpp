@@ -1,0 +1,182 @@
+#include "tape.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "orrery/base/assert.hpp"
+
+namespace orrery::workload {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+TensorId Tape::tensor(std::string name, std::int64_t bytes) {
+  tensors_.push_back({std::move(name), bytes});
+  gradients_.push_back(kNoTensor);
+  return static_cast<TensorId>(tensors_.size() - 1);
+}
+
+TensorId Tape::input(std::int64_t bytes) { return input_ = tensor("input", bytes); }
+
+void Tape::forward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions regions) {
+  forward_.push_back({std::move(op), reads, makes, regions, false});
+}
+
+void Tape::backward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, bool weight_gradient) {
+  backward_.push_back({std::move(op), reads, makes, kNoRegion, weight_gradient});
+}
+
+void Tape::add_gradient(TensorId of, TensorId g, std::int64_t bytes) {
+  const TensorId there = gradient(of);
+  if (there != kNoTensor) backward({"add_gradients", Stream{StreamKind::kElementwise, 2 * bytes, bytes}}, {there, g}, {});
+  set_gradient(of, g);
+}
+
+/// Made: first step that makes it (an operation in place only reads). Last: last step that reads or makes it.
+std::vector<Tape::Life> Tape::lives(const std::vector<Step>& steps) const {
+  std::vector<Life> out(tensors_.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const TensorId t : steps[i].makes) {
+      Life& life = out[at(t)];
+      if (life.made < 0) life.made = static_cast<int>(i);
+      life.last = static_cast<int>(i);
+    }
+    for (const TensorId t : steps[i].reads) out[at(t)].last = static_cast<int>(i);
+  }
+  return out;
+}
+
+Tape::Marks Tape::needed_by_backward() const {
+  Marks made(tensors_.size(), false), needed(tensors_.size(), false);
+  for (const Step& s : forward_) {
+    for (const TensorId t : s.makes) made[at(t)] = true;
+  }
+  if (input_ != kNoTensor) made[at(input_)] = true;
+  for (const Step& s : backward_) {
+    for (const TensorId t : s.reads) needed[at(t)] = needed[at(t)] || made[at(t)];
+  }
+  return needed;
+}
+
+/// Results of a core attention that is recomputed stay where something outside needs them: checkpointing keeps a function's output
+/// (Megatron core recompute of core_attn). Norms and activations are recomputed without their output.
+Tape::Marks Tape::kept_outputs(const Marks& needed) const {
+  Marks kept(tensors_.size(), false);
+  for (const Step& producer : forward_) {
+    if ((producer.regions & kCoreAttention) == 0) continue;
+    for (const TensorId t : producer.makes) {
+      const bool leaves = std::any_of(forward_.begin(), forward_.end(), [&](const Step& s) {
+        return (s.regions & kCoreAttention) == 0 && std::find(s.reads.begin(), s.reads.end(), t) != s.reads.end();
+      });
+      kept[at(t)] = leaves && needed[at(t)];
+    }
+  }
+  return kept;
+}
+
+/// torchtitan's selective activation checkpoint (torchtitan/distributed/activation_checkpoint.py): results of attention, of reduce-scatters
+/// and of every other matrix product are kept, the rest of the layer is re-run as far as backward needs it.
+Tape::Marks Tape::rerun_for_every_other_matmul(const Marks& needed, Marks& kept) const {
+  int matmuls = 0;
+  for (const Step& s : forward_) {
+    const auto* gemm = std::get_if<Gemm>(&s.op.work);
+    const auto* comm = std::get_if<Comm>(&s.op.work);
+    const bool keep = std::holds_alternative<Attention>(s.op.work) || (comm != nullptr && comm->kind == CommKind::kReduceScatter) ||
+                      (gemm != nullptr && ++matmuls % 2 == 1);
+    for (const TensorId t : s.makes) kept[at(t)] = kept[at(t)] || keep;
+  }
+  Marks wanted = needed;
+  Marks rerun(forward_.size(), false);
+  for (std::size_t i = forward_.size(); i-- > 0;) {
+    const Step& s = forward_[i];
+    rerun[i] = std::any_of(s.makes.begin(), s.makes.end(), [&](TensorId t) { return wanted[at(t)] && !kept[at(t)]; });
+    if (!rerun[i]) continue;
+    for (const TensorId t : s.reads) wanted[at(t)] = true;
+  }
+  return rerun;
+}
+
+int Tape::last_backward_use(TensorId t) const {
+  for (std::size_t i = backward_.size(); i-- > 0;) {
+    if (std::find(backward_[i].reads.begin(), backward_[i].reads.end(), t) != backward_[i].reads.end()) return static_cast<int>(i);
+  }
+  return 0;  // read by the recompute alone, which ends before the first backward operation
+}
+
+Layer Tape::finish(TensorId output, const RecomputePolicy& policy) {
+  if (output != kNoTensor) {
+    output_gradient_ = tensor("output_gradient", tensors_[at(output)].bytes);
+    set_gradient(output, output_gradient_);
+  }
+  for (std::size_t i = plays_.size(); i-- > 0;) plays_[i]();
+
+  const Marks needed = needed_by_backward();
+  Marks kept = needed;
+  Marks rerun(forward_.size(), false);
+  if (policy.whole) {
+    rerun.assign(forward_.size(), true);
+    kept.assign(tensors_.size(), false);
+  } else if (policy.every_other_matmul) {
+    kept.assign(tensors_.size(), false);
+    kept[at(input_)] = true;
+    rerun = rerun_for_every_other_matmul(needed, kept);
+  } else if (policy.regions != kNoRegion) {
+    const Marks outputs = (policy.regions & kCoreAttention) != 0 ? kept_outputs(needed) : Marks(tensors_.size(), false);
+    for (std::size_t i = 0; i < forward_.size(); ++i) {
+      rerun[i] = (forward_[i].regions & policy.regions) != 0;
+      if (!rerun[i]) continue;
+      for (const TensorId t : forward_[i].makes) kept[at(t)] = kept[at(t)] && outputs[at(t)];
+    }
+  }
+  // What is re-run needs its inputs: those that nothing re-run makes are kept too.
+  std::vector<Step> again;
+  Marks remade(tensors_.size(), false);
+  for (std::size_t i = 0; i < forward_.size(); ++i) {
+    if (!rerun[i]) continue;
+    for (const TensorId t : forward_[i].reads) {
+      if (!remade[at(t)]) kept[at(t)] = true;
+    }
+    for (const TensorId t : forward_[i].makes) remade[at(t)] = true;
+    again.push_back(forward_[i]);
+  }
+
+  Layer layer;
+  std::vector<Life> first = lives(forward_), third = lives(backward_);
+  const std::vector<Life> second = lives(again);
+  // What leaves the layer lives to the end of the pass that makes it.
+  if (output != kNoTensor) first[at(output)].last = static_cast<int>(forward_.size()) - 1;
+  if (input_ != kNoTensor && gradient(input_) != kNoTensor) third[at(gradient(input_))].last = static_cast<int>(backward_.size()) - 1;
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    const TensorRecord& r = tensors_[t];
+    if (r.bytes == 0) continue;
+    const TensorId id = static_cast<TensorId>(t);
+    const int born = id == input_ ? 0 : first[t].made;
+    if (born >= 0 && kept[t]) {
+      layer.saved.push_back({r.name, r.bytes, born, last_backward_use(id)});
+    } else if (born >= 0) {
+      layer.forward_tensors.push_back({r.name, r.bytes, born, std::max(born, first[t].last)});
+    }
+    if (second[t].made >= 0 && needed[t] && !kept[t]) {
+      layer.recompute_tensors.push_back({r.name, r.bytes, second[t].made, last_backward_use(id)});
+    } else if (second[t].made >= 0) {
+      layer.recompute_temporaries.push_back({r.name, r.bytes, second[t].made, second[t].last});
+    }
+    if (born < 0 && third[t].last >= 0) {
+      layer.backward_tensors.push_back({r.name, r.bytes, id == output_gradient_ ? 0 : third[t].made, third[t].last});
+    }
+  }
+  if (input_ != kNoTensor) layer.input_bytes = tensors_[at(input_)].bytes;
+  if (output != kNoTensor) layer.output_bytes = tensors_[at(output)].bytes;
+  for (std::size_t i = 0; i < backward_.size(); ++i) {
+    if (backward_[i].weight_gradient) layer.weight_gradient.push_back(static_cast<int>(i));
+    layer.backward.push_back(std::move(backward_[i].op));
+  }
+  for (Step& s : forward_) layer.forward.push_back(std::move(s.op));
+  for (Step& s : again) layer.recompute.push_back(std::move(s.op));
+  layer.once_per_step = std::move(once_per_step_);
+  return layer;
+}
+
+}  // namespace orrery::workload

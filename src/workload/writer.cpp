@@ -1,0 +1,81 @@
+#include "writer.hpp"
+
+#include <cmath>
+#include <string_view>
+
+#include "orrery/base/checked.hpp"
+
+namespace orrery::workload {
+namespace {
+
+Sizes sizes_of(const Model& m, const Shard& shard) {
+  Sizes s;
+  s.tp = shard.tp;
+  s.cp = shard.cp;
+  s.sp = shard.sequence_parallel && shard.tp > 1;
+  s.batch = shard.micro_batch;
+  s.queries = ceil_div(shard.sequence, shard.cp);
+  s.keys = shard.sequence;
+  s.tokens = s.batch * s.queries;
+  s.shard_tokens = s.sp ? ceil_div(s.tokens, s.tp) : s.tokens;
+  s.hidden = m.hidden;
+  s.heads = ceil_div(m.heads, s.tp);
+  s.kv_heads = ceil_div(m.kv_heads, s.tp);
+  s.head_dim = m.head_dim;
+  s.q = s.heads * m.head_dim;
+  s.kv = s.kv_heads * m.head_dim;
+  s.ffn = ceil_div(m.ffn_hidden, s.tp);
+  return s;
+}
+
+bool recomputes_norm(const Training& t, const StackKernels& k) { return (recompute_policy(t, k).regions & kNormRegion) != 0; }
+
+}  // namespace
+
+// Scales: one E8M0 byte per 32 elements (OCP Microscaling Formats v1.0), one E4M3 byte per 16 and a tensor maximum (NVFP4), one fp32 per
+// 1 x 128 block (DeepSeek-V3, arXiv:2412.19437, section 3.3); per-tensor scales weigh nothing.
+QuantisedFormat quantised_format(DType precision, Fp8Recipe recipe) {
+  switch (precision) {
+    case DType::kFp8:
+      if (recipe == Fp8Recipe::kBlock128) return {true, 1 + 4.0 / 128, false};
+      return {true, 1, recipe == Fp8Recipe::kCurrent};
+    case DType::kMxfp8: return {true, 1 + 1.0 / 32, false};
+    case DType::kMxfp6: return {true, 0.75 + 1.0 / 32, false};
+    case DType::kFp4: return {true, 0.5 + 1.0 / 16, true};
+    default: return {};
+  }
+}
+
+RecomputePolicy recompute_policy(const Training& t, const StackKernels& k) {
+  RecomputePolicy p;
+  if (t.recompute.mode == RecomputeMode::kFull) p.whole = true;
+  if (t.recompute.mode != RecomputeMode::kSelective) return p;
+  for (const std::string& module : t.recompute.modules.empty() ? k.selective_modules : t.recompute.modules) {
+    if (module == "core_attn") p.regions |= kCoreAttention;
+    if (module == "norm") p.regions |= kNormRegion;
+    if (module == "mlp_act") p.regions |= kMlpActivation;
+    if (module == "mlp") p.regions |= kMlp;
+    if (module == "matmul_every_other") p.every_other_matmul = true;
+  }
+  return p;
+}
+
+Writer::Writer(const Model& m, const Training& t, const Shard& sh, const StackKernels& k)
+    : model(m),
+      training(t),
+      shard(sh),
+      kernels(apply_fusion(k, t.fusion)),
+      s(sizes_of(m, sh)),
+      format(quantised_format(t.precision, t.fp8_recipe)),
+      act(t.activation_dtype),
+      // A norm that is re-run alone must stand alone.
+      fuse_residual(t.fusion == Fusion::kCompiled && !recomputes_norm(t, k)) {}
+
+std::int64_t Writer::bytes(std::int64_t elements) const { return elements * static_cast<std::int64_t>(element_bytes(act)); }
+
+void Writer::bias_gradient(const std::string& name, std::int64_t tokens, std::int64_t width, const std::vector<TensorId>& gradients) {
+  const auto gradient_bytes = static_cast<std::int64_t>(element_bytes(training.grad_dtype));
+  backward_stream(name + "_bias_gradient", StreamKind::kReduce, bytes(tokens * width), gradient_bytes * width, 1, gradients, {}, true);
+}
+
+}  // namespace orrery::workload

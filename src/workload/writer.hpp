@@ -1,0 +1,109 @@
+#pragma once
+// Writes the parts of a layer on a tape: sizes on this rank, and the kernels that every block is made of. Bytes per element are those of
+// modelling 2.2, from reading what each framework's kernel loads and stores; the eager sequences count autograd's own kernels.
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "orrery/workload/layers.hpp"
+#include "tape.hpp"
+
+namespace orrery::workload {
+
+/// How a matmul operand is stored. Both orientations are written: the scales follow the reduction axis, which the weight gradient turns.
+struct QuantisedFormat {
+  bool on = false;
+  double bytes = 0;         ///< per element and orientation, scales included
+  bool amax_pass = false;   ///< the tensor's maximum is read first: the cast cannot be fused into what makes the tensor
+};
+QuantisedFormat quantised_format(DType precision, Fp8Recipe recipe);
+
+/// Sizes on this rank.
+struct Sizes {
+  std::int64_t batch = 1, queries = 0, keys = 0;      ///< sequences; query and key positions that one attention call sees
+  std::int64_t tokens = 0, shard_tokens = 0;          ///< of this rank's context shard; of its sequence-parallel shard
+  std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, q = 0, kv = 0, ffn = 0;  ///< local widths
+  std::int64_t tp = 1, cp = 1;
+  bool sp = false;                                    ///< sequence parallel, and tp > 1
+};
+
+/// A normalised or activated tensor as linear layers read it: `row` feeds the product, `column` the weight gradient, `plain` carries the
+/// gradient (and is no memory of its own where the maker writes the quantised copies only).
+struct LinearInput {
+  TensorId plain = kNoTensor, row = kNoTensor, column = kNoTensor;
+};
+/// One GEMM of a column-parallel layer. Its output may be cut into several tensors.
+struct Product {
+  std::string name;
+  std::int64_t width = 0;  ///< local output features
+  bool bias = false;
+  std::vector<TensorId> outs;
+};
+
+class Writer {
+ public:
+  Writer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
+
+  // Norms and residuals (norms.cpp). Tokens are those of the sequence-parallel shard.
+  LinearInput norm(const std::string& name, TensorId x, bool for_quantised_linear);
+  TensorId residual(const std::string& name, TensorId x, TensorId y, bool bias);
+  /// x + y, and its norm; one kernel where compiled.
+  std::pair<TensorId, LinearInput> residual_norm(const std::string& name, TensorId x, TensorId y, bool bias, const std::string& norm_name);
+  TensorId dropout(const std::string& name, TensorId x, std::int64_t elements, Regions regions);
+
+  // Linear layers (linear.cpp).
+  void column_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, Regions regions);
+  TensorId row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions);
+  /// The input of a linear layer from a plain tensor: quantised copies by kernels of their own where the recipe wants them.
+  LinearInput linear_input(const std::string& name, TensorId plain, std::int64_t elements, Regions regions);
+
+  // Blocks (attention.cpp, mlp.cpp): from a norm's output to what is added to the residual, all on shard tokens.
+  TensorId attention(const LinearInput& in);
+  TensorId mlp(const LinearInput& in);
+
+  [[nodiscard]] std::int64_t bytes(std::int64_t elements) const;  ///< of activations
+  [[nodiscard]] TensorId activation(const std::string& name, std::int64_t elements) { return tape.tensor(name, bytes(elements)); }
+  void stream(const std::string& name, StreamKind kind, std::int64_t read, std::int64_t write, int launches, const std::vector<TensorId>& reads,
+              const std::vector<TensorId>& makes, Regions regions = kNoRegion) {
+    tape.forward({name, Stream{kind, read, write, launches}}, reads, makes, regions);
+  }
+  void backward_stream(const std::string& name, StreamKind kind, std::int64_t read, std::int64_t write, int launches, const std::vector<TensorId>& reads,
+                       const std::vector<TensorId>& makes, bool weight_gradient = false) {
+    tape.backward({name, Stream{kind, read, write, launches}}, reads, makes, weight_gradient);
+  }
+  /// Gradient of a bias over `tokens` rows: a reduction that reads the output's gradient once.
+  void bias_gradient(const std::string& name, std::int64_t tokens, std::int64_t width, const std::vector<TensorId>& gradients);
+
+  Tape tape;
+  const Model& model;
+  const Training& training;
+  const Shard& shard;
+  const StackKernels kernels;
+  const Sizes s;
+  const QuantisedFormat format;
+  const DType act;
+  const bool fuse_residual;  ///< a compiler merges the residual add with the norm beside it
+
+ private:
+  void norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, bool eager);
+  LinearInput norm_output(const std::string& name, bool for_quantised_linear, bool& fused_quantise);
+  void weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype);
+  TensorId gather(const std::string& name, TensorId shard_tensor, std::int64_t bytes, Regions regions);
+  TensorId quantise_gradients(const std::string& name, const std::vector<TensorId>& gradients, std::int64_t elements);
+  /// What attention reads, and this rank's own part, which is what stays for backward. The same without context parallelism.
+  struct KeysValues {
+    TensorId keys, values, own_keys, own_values;
+  };
+  TensorId core_attention(TensorId q, TensorId k, TensorId v);
+  std::pair<TensorId, TensorId> gather_again(const KeysValues& kv);
+  TensorId flash_attention(TensorId q, const KeysValues& kv);
+  TensorId math_attention(TensorId q, const KeysValues& kv);
+  TensorId scores(TensorId q, const KeysValues& kv);
+  LinearInput activate(const std::vector<TensorId>& ins);
+};
+
+/// Which regions this training recomputes in a decoder layer.
+RecomputePolicy recompute_policy(const Training& training, const StackKernels& kernels);
+
+}  // namespace orrery::workload
