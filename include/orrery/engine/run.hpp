@@ -11,7 +11,7 @@ namespace orrery::engine {
 /// Integers only; metrics divide once. All times are sums over [0, end] of one rank (one of its class).
 struct RankResult {
   std::vector<SimTime> account_ps;           ///< per account; sums to Result::end
-  SimTime finish = 0;                        ///< its last instruction's end
+  SimTime finish = 0;                        ///< its last instruction's end, the host's list included
   std::int64_t peak_bytes = 0;               ///< of the allocated sum
   SimTime peak_at = 0;
   std::vector<std::int64_t> peak_kind_bytes; ///< per memory kind, at that moment
@@ -25,7 +25,7 @@ struct ResourceResult {
   std::int64_t peak = 0;         ///< rate units, highest sum of weight x rate / 2^24 (rounded up)
 };
 struct Result {
-  SimTime end = 0;
+  SimTime end = 0;  ///< the last finish of all ranks
   std::vector<RankResult> ranks;
   std::vector<std::vector<int128>> segment_ps;  ///< [program][segment]: time run, over all ranks x multiplicity
   std::vector<TransferResult> transfers;

@@ -1,0 +1,90 @@
+// Whose time it is on a rank's compute stream, looked at once at the end of every instant that touched the rank: the account of what runs;
+// else of what is in flight that it waits for, found by following events to the streams that are to record them; else of the peer or the host.
+#include <algorithm>
+
+#include "engine/play.hpp"
+
+namespace orrery::engine {
+
+/// The account of the transfer that a launched stream has in flight; of a batch, the first pair in the batch's order that is.
+std::uint32_t Play::account_in_flight(const StreamState& s) const {
+  const Code& code = code_of(s);
+  const Rank& rank = in_.ranks[s.rank];
+  const auto account = [&](std::uint32_t activity) {
+    const Activity& a = activities_[activity];
+    return a.in_flight ? in_.transfers[a.transfer].account : kNone;
+  };
+  if (code.op == Op::kCollective) return account(rank.groups[in_.programs[rank.program].collectives[code.index].group_slot]);
+  for (const PointToPoint& p : batch_of(s)) {
+    const std::uint32_t c = rank.channels[p.channel_slot];
+    for (std::uint32_t pair = t_.pair_begin[c]; pair < t_.pair_begin[c + 1]; ++pair) {
+      if (account(pair) != kNone) return account(pair);
+    }
+  }
+  return kNone;
+}
+
+std::uint32_t Play::account_of(std::uint32_t stream) const {
+  const std::uint32_t first = t_.rank_first_stream[streams_[stream].rank];
+  // A chain of waits visits a stream once; a longer one is a circle, which no instant resolves.
+  for (std::uint32_t hops = t_.rank_first_stream[streams_[stream].rank + 1] - first; hops > 0; --hops) {
+    const StreamState& s = streams_[stream];
+    switch (s.phase) {
+      case Phase::kSegment: return in_.programs[in_.ranks[s.rank].program].segments[code_of(s).index].account;
+      case Phase::kLaunched: {
+        const std::uint32_t account = account_in_flight(s);
+        return account == kNone ? kWaitsForPeer : account;
+      }
+      case Phase::kDelayed:
+      case Phase::kReady: return kWaitsForHost;
+      case Phase::kFinished: return kWaitsForPeer;
+      case Phase::kIdle: break;
+    }
+    const std::uint32_t wait = code_of(s).wait;
+    if (wait == kNone || recorded(s.rank, wait)) return kWaitsForHost;
+    const Place& producer = t_.recorder[program_of(s.rank).first_event + wait];
+    if (producer.stream == kNone) return kWaitsForPeer;
+    stream = first + producer.stream;
+  }
+  return kWaitsForPeer;
+}
+
+std::uint32_t Play::classify(std::uint32_t rank) const {
+  const std::uint32_t first = t_.rank_first_stream[rank], end = t_.rank_first_stream[rank + 1];
+  if (first < end && streams_[first].phase != Phase::kFinished) return account_of(first);
+  for (std::uint32_t stream = first; stream < end; ++stream) {
+    const StreamState& s = streams_[stream];
+    if (s.phase == Phase::kSegment) return account_of(stream);
+    if (s.phase != Phase::kLaunched) continue;
+    const std::uint32_t account = account_in_flight(s);
+    if (account != kNone) return account;
+  }
+  return ranks_[rank].host == HostState::kDone && ranks_[rank].clock > now_ ? kWaitsForHost : kWaitsForPeer;
+}
+
+void Play::book(std::uint32_t rank, SimTime until) {
+  RankState& state = ranks_[rank];
+  account_ps_[std::size_t{rank} * in_.accounts + state.account] += until - state.account_since;
+  state.account_since = until;
+}
+
+void Play::sample() {
+  for (const std::uint32_t rank : changed_) {
+    ranks_[rank].changed = false;
+    const std::uint32_t account = classify(rank);
+    if (account == ranks_[rank].account) continue;
+    book(rank, now_);
+    ranks_[rank].account = account;
+  }
+  changed_.clear();
+  take_peaks();
+  if (ran_.empty()) return;
+  std::stable_sort(ran_.begin(), ran_.end(), [](const Ran& a, const Ran& b) { return a.stream < b.stream; });
+  for (const Ran& r : ran_) {
+    const StreamState& s = streams_[r.stream];
+    options_.sink->ran(s.rank, s.index, r.instruction, r.launched, r.started, now_);
+  }
+  ran_.clear();
+}
+
+}  // namespace orrery::engine
