@@ -1,13 +1,14 @@
 #pragma once
 // Operations to seconds, by mode, with origin.
-#include <memory>
-#include <vector>
+#include <array>
+#include <string>
 
 #include "orrery/base/origin.hpp"
 #include "orrery/base/units.hpp"
 #include "orrery/calibration/profile.hpp"
 #include "orrery/cluster/parts.hpp"
 #include "orrery/collective/collective.hpp"
+#include "orrery/cost/models.hpp"
 #include "orrery/workload/operation.hpp"
 
 namespace orrery::cost {
@@ -25,8 +26,10 @@ struct Duration {
 /// Device time of operations on one GPU under one profile. Pure; monotone in work and in rates; never under the roofline.
 class GpuCost {
  public:
-  /// speed: all its clocks (event slow_gpu). attention_kernel: as the stack names it ("fa2", "fa3", "cudnn").
-  GpuCost(const cluster::Gpu& gpu, const calibration::Profile& profile, double speed = 1.0, std::string attention_kernel = "");
+  /// speed: all its clocks (event slow_gpu). attention_kernel: as the stack names it ("fa2", "fa3", "cudnn"); "": the profile's first.
+  /// Requires a device with SMs, a memory bandwidth and at least one peak.
+  GpuCost(const cluster::Gpu& gpu, const calibration::Profile& profile, double speed = 1.0, std::string attention_kernel = "",
+          Clocks clocks = Clocks::kSustained);
   [[nodiscard]] Duration gemm(const workload::Gemm& g, const Mode& mode = {}) const;
   [[nodiscard]] Duration attention(const workload::Attention& a, const Mode& mode = {}) const;
   [[nodiscard]] Duration stream(const workload::Stream& s, const Mode& mode = {}) const;
@@ -34,12 +37,21 @@ class GpuCost {
   [[nodiscard]] Duration operation(const workload::Operation& op, const Mode& mode = {}) const;
   /// One wave of the kernel: how long a communication kernel waits for SMs that it holds.
   [[nodiscard]] Seconds wave(const workload::Operation& op) const;
+  /// Whether the device has matrix units for this type; a GEMM in another type runs in the next wider one that it has.
+  [[nodiscard]] bool supports(workload::DType type) const;
 
  private:
+  static constexpr std::size_t kDTypes = 9, kStreams = 10;
+  [[nodiscard]] Available available(const Mode& mode) const;
+  [[nodiscard]] KernelTime gemm_kernel(const workload::Gemm& g, const Mode& mode) const;
+
   cluster::Gpu gpu_;
-  calibration::Profile profile_;
-  double speed_ = 1;
-  std::string attention_kernel_;
+  double speed_ = 1, memory_clock_ = 1;
+  std::array<GemmModel, kDTypes> gemm_{};
+  std::array<bool, kDTypes> native_{};
+  AttentionModel attention_;
+  Origin attention_origin_ = Origin::kDefault;
+  std::array<StreamModel, kStreams> stream_{};
 };
 
 /// A lone collective: latency that uses no bandwidth, then transfer. transfer >= bytes / capacity on the undegraded route is the caller's.
