@@ -140,9 +140,8 @@ GemmProfile read_gemm(Reader& r, const Value& v, const std::string& at) {
   r.parameter(v, at, "quantise_us", Range::kNotNegative, g.quantise_us);
   r.parameter(v, at, "quantise_bandwidth", Range::kShare, g.quantise_bandwidth);
   g.split_k_max = r.integer(v, at, "split_k_max", 1, 16, g.split_k_max);
-  if (!v.at("tiles").is_null()) {
+  if (const auto& tiles = r.array(v, at, "tiles"); !tiles.empty()) {  // none stated: the default menu
     g.tiles.clear();
-    const auto& tiles = r.array(v, at, "tiles");
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       const std::string p = fmt::format("{}/tiles/{}", at, i);
       Tile t{r.integer(tiles[i], p, "m", 1, 4096, 0), r.integer(tiles[i], p, "n", 1, 4096, 0), r.integer(tiles[i], p, "per_sm", 1, 8, 1), 1};
@@ -151,7 +150,7 @@ GemmProfile read_gemm(Reader& r, const Value& v, const std::string& at) {
       if (t.m == 0 || t.n == 0) r.refuse(p, "a tile states its m and n");
       g.tiles.push_back(t);
     }
-    if (g.tiles.empty() || g.tiles.size() > 24) r.refuse(at + "/tiles", "a menu holds 1 to 24 tiles");
+    if (g.tiles.size() > 24) r.refuse(at + "/tiles", "a menu holds 1 to 24 tiles");
   }
   return g;
 }

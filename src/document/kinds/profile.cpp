@@ -24,27 +24,27 @@ std::vector<Member> parameters(std::vector<std::pair<const char*, const char*>> 
 
 Type gemm() {
   std::vector<Member> members = parameters({
-      {"efficiency", "of the peak, for large shapes"},
-      {"wave_overhead_us", "per wave of tiles"},
-      {"launch_us", "start of a kernel"},
-      {"bandwidth_efficiency", "of memory bandwidth, for skinny shapes"},
-      {"wave_hardness", "how sharply the last wave quantises"},
-      {"quantise_us", "start of the quantisation kernel"},
-      {"quantise_bandwidth", "of memory bandwidth, when quantising"},
-      {"layout_nn", "time of the NN layout over TN"},
-      {"layout_nt_accumulate", "time of NT with fp32 accumulation over TN"},
-      {"align_penalty", "time ratio of dimensions that are no multiple of 8"},
-      {"sustained_ratio", "time ratio under sustained load"},
-      {"sustained_flops", "work at which all of it applies"},
-      {"burst_flops", "work up to which none of it does"},
+      {"efficiency", "of the dense peak, best tile, boost clocks"},
+      {"wave_overhead_us", "prologue and epilogue of a wave of tiles"},
+      {"launch_us", "gap between kernels of a stream"},
+      {"bandwidth_efficiency", "of the memory bandwidth"},
+      {"wave_hardness", "1: whole waves; 0: fractional (persistent kernels)"},
+      {"layout_nn", "rate of NN over TN"},
+      {"layout_nt_accumulate", "rate of NT with fp32 accumulation over TN"},
+      {"align_penalty", "time ratio where a contiguous dimension is no multiple of 16 bytes"},
+      {"sustained_ratio", "time at sustained clocks over time at boost, long kernels"},
+      {"sustained_flops", "FLOPs of one kernel at which half of that has set in"},
+      {"burst_flops", "the same in a short burst from idle"},
+      {"quantise_us", "start of a quantisation inside the measured rows"},
+      {"quantise_bandwidth", "of the memory bandwidth, while quantising"},
   });
   members.push_back(member("tiles", array(object({
-                               member("m", integer(1, 1 << 16), "rows").required(),
-                               member("n", integer(1, 1 << 16), "columns").required(),
-                               member("per_sm", integer(1, 64), "tiles at once on an SM").otherwise(1),
-                               member("factor", positive(10), "rate over the best tile's").otherwise(1),
+                               member("m", integer(1, 4096), "rows").required(),
+                               member("n", integer(1, 4096), "columns").required(),
+                               member("per_sm", integer(1, 8), "tiles at once on an SM").otherwise(1),
+                               member("factor", positive(1), "rate over the best tile's").otherwise(1),
                            })), "tiles that the library chooses from").otherwise(Value::Array()));
-  members.push_back(member("split_k_max", integer(1, 1 << 16), "how far the library splits K").otherwise(8));
+  members.push_back(member("split_k_max", integer(1, 16), "how far the library splits K").otherwise(8));
   return object(std::move(members));
 }
 
@@ -53,9 +53,9 @@ Type attention() {
       member("kernel", text(), "fa1, fa2, fa3, cudnn, …").required(),
       member("dim", integer(1, 1 << 16), "head dimension").required(),
   };
-  for (Member& m : parameters({{"forward_efficiency", "of the peak, at long sequences"},
-                               {"backward_efficiency", "of the peak, at long sequences"},
-                               {"saturation_causal", "sequence at which half the rate is reached, causal"},
+  for (Member& m : parameters({{"forward_efficiency", "of the dense 16-bit peak at long sequences"},
+                               {"backward_efficiency", "the same, backward"},
+                               {"saturation_causal", "tokens at which half the rate is reached, causal"},
                                {"saturation_full", "the same, full"},
                                {"fill_exponent", "of the fill by heads"},
                                {"launch_us", "start of the kernel"}})) {
@@ -85,8 +85,8 @@ const Type& profile_type() {
       member("name", text(), "name").otherwise(""),
       member("provenance", choice({{"measured"}, {"published"}, {"datasheet"}}), "the best origin in it").required(),
       member("gpu", text(), "catalogue name of the GPU it is for"),
+      member("same_part", array(text()), "other catalogue GPUs of the same silicon").otherwise(Value::Array()),
       member("architecture", text(), "the generation it is for, where it holds for all of it"),
-      member("same_part", array(text()), "catalogue names of GPUs with the same silicon").otherwise(Value::Array()),
       member("fabric", text(), "catalogue name or kind of the fabric it is for"),
       member("nccl_version", text(), "of the measurements"),
       member("gemm", map(gemm()), "by matmul dtype"),
@@ -95,8 +95,8 @@ const Type& profile_type() {
       member("collectives", array(collective()), "curves of time over bytes").otherwise(Value::Array()),
       member("links", object(parameters({{"scale_up_efficiency", "of the scale-up port"}, {"nic_efficiency", "of the line rate"}, {"pcie_efficiency", "of PCIe"}, {"half_bytes", "size at half the rate"}})), "fitted link efficiencies"),
       member("overlap", object(parameters({{"hbm_per_wire_byte", "memory traffic of a byte on the wire"}})), "what communication takes from kernels"),
-      member("power", object(parameters({{"gamma_tensor", "exponent of tensor time over a power cap"}, {"gamma_memory", "the same of memory time"}})), "how power limits slow kernels"),
-      member("l2", object(parameters({{"fraction", "of the cache that a tensor may fill"}, {"bandwidth_factor", "of the cache over memory"}})), "reads that hit the cache"),
+      member("power", object(parameters({{"gamma_tensor", "speed of tensor kernels is (limit / TDP) to this power"}, {"gamma_memory", "the same, memory-bound kernels"}})), "speed under a power limit"),
+      member("l2", object(parameters({{"fraction", "of L2 that a tensor may fill and stay resident"}, {"bandwidth_factor", "L2 over device memory bandwidth"}})), "what a kernel finds in L2"),
       member("expected_error", object({member("median", number(0, 100), "median of held-out errors"), member("p90", number(0, 100), "90th percentile")}), "of held-out predictions"),
       member("sources", array(text()), "citations").otherwise(Value::Array()),
       member("notes", array(text()), "what a reader of the numbers should know").otherwise(Value::Array()),
