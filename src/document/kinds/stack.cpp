@@ -16,10 +16,18 @@ Type stored_dtype_by_precision() {
   return either({stored_dtype(), object(std::move(by_precision))});
 }
 
+/// One habit for all schedules, or one per schedule (Megatron overlaps only under the interleaved one).
+Type p2p() {
+  const Type way = choice({{"blocking"}, {"overlapped"}});
+  std::vector<Member> by_schedule;
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved_1f1b"}) by_schedule.push_back(member(schedule, way, "under this schedule").otherwise("overlapped"));
+  return either({way, object(std::move(by_schedule))});
+}
+
 Type defaults() {
   return object({
       member("sp", boolean(), "parallelism.sp").otherwise(true),
-      member("p2p", choice({{"blocking"}, {"overlapped"}}), "parallelism.p2p").otherwise("overlapped"),
+      member("p2p", p2p(), "parallelism.p2p").otherwise("overlapped"),
       member("attention", choice({{"flash"}, {"math"}}), "training.attention").otherwise("flash"),
       member("fusion", choice({{"none"}, {"framework"}, {"compiled"}}), "training.fusion").otherwise("framework"),
       member("optimizer", choice({{"sgd"}, {"momentum"}, {"adamw"}}), "training.optimizer").otherwise("adamw"),
@@ -49,6 +57,7 @@ Type kernels() {
       member("fused_softmax", boolean(), "scale, mask and softmax of attention \"math\" are one kernel").otherwise(true),
       member("fused_optimizer", boolean(), "the update reads and writes each state once").otherwise(true),
       member("gradient_accumulation_fusion", boolean(), "weight-gradient GEMMs accumulate into the main gradient").otherwise(false),
+      member("fused_projections", boolean(), "query, key and value are one GEMM, and so are gate and up").otherwise(true),
       member("dropout", boolean(), "hidden and attention dropout kernels run").otherwise(false),
       member("cross_entropy_fp32_logits", boolean(), "the loss makes an fp32 copy of the logits").otherwise(false),
       member("selective_modules", array(module).distinct(), "what recompute \"selective\" means").otherwise(Value::Array{"core_attn"}),
@@ -95,10 +104,10 @@ Type memory() {
   const auto gib = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e6), doc).otherwise(fallback); };
   return object({
       gib("context_gib", 0.7, "CUDA context and loaded modules"),
-      gib("distributed_gib", 0.8, "what torch.distributed takes beyond NCCL's channel buffers"),
+      gib("distributed_gib", 1.0, "what torch.distributed takes beyond NCCL's channel buffers"),
       member("nccl_channel_buffers", boolean(), "NCCL's buffers per channel and communicator count").otherwise(true),
-      gib("workspace_gib", 0.0625, "cuBLAS workspaces"),
-      member("fragmentation", number(1, 4), "reserved over allocated memory at the peak, beyond what block rounding makes").otherwise(1.0),
+      gib("workspace_gib", 0.03125, "cuBLAS workspaces"),
+      member("fragmentation", number(1, 4), "reserved over allocated memory, beyond what the rounding of blocks makes").otherwise(1.05),
       member("weight_gradient_buffer", boolean(), "one weight gradient at a time has a buffer of its own").otherwise(true),
   });
 }
