@@ -63,7 +63,7 @@ TEST_CASE("a resolved scenario has every member, and tells who filled it") {
 }
 
 TEST_CASE("the scenario's own member comes before the stack's, and the stack's before the schema's") {
-  const std::string stack = R"({"extends": "generic", "defaults": {"attention": "math", "optimizer": "sgd", "param_dtype": "fp32", "grad_dtype": {"bf16": "bf16"}, "overlap": {"param_gather": false}}})";
+  const std::string stack = R"({"defaults": {"attention": "math", "optimizer": "sgd", "param_dtype": "fp32", "grad_dtype": {"bf16": "bf16"}, "overlap": {"param_gather": false}}})";
   const Document d = loaded(test::scenario(), {{"stack", stack}, {"training.attention", "flash"}});
   CHECK(d.value.at("training").at("attention") == Value("flash"));
   CHECK(origin(d, "/training/attention") == "stated");

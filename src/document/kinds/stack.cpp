@@ -6,6 +6,9 @@
 namespace orrery::document {
 namespace {
 
+/// 6 rather than 6.0 in the resolved document, as a person would write it.
+Value plain(double d) { return d == static_cast<double>(static_cast<std::int64_t>(d)) ? Value(static_cast<std::int64_t>(d)) : Value(d); }
+
 /// "compute" is the 16-bit (or 32-bit) type that the precision computes in.
 Type stored_dtype() { return choice({{"compute"}, {"fp32"}, {"fp16"}, {"bf16"}}); }
 
@@ -77,7 +80,7 @@ Type data_parallel() {
 }
 
 Type host() {
-  const auto us = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e9), doc).otherwise(fallback); };
+  const auto us = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e9), doc).otherwise(plain(fallback)); };
   return object({
       us("forward_op_us", 6.0, "host time of a forward operator"),
       us("backward_op_us", 6.0, "host time of a backward operator"),
@@ -101,7 +104,7 @@ Type end_of_step() {
 }
 
 Type memory() {
-  const auto gib = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e6), doc).otherwise(fallback); };
+  const auto gib = [](const char* name, double fallback, const char* doc) { return member(name, number(0, 1e6), doc).otherwise(plain(fallback)); };
   return object({
       gib("context_gib", 0.7, "CUDA context and loaded modules"),
       gib("distributed_gib", 1.0, "what torch.distributed takes beyond NCCL's channel buffers"),
