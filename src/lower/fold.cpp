@@ -60,21 +60,24 @@ namespace {
 
 using engine::kNone;
 
-/// Labels of edges between a rank and what is in its slot; usages have labels of their own (usage_label).
+/// Labels of edges: hashes of what tells one from another.
 enum class Edge : std::uint64_t { kMember = 1, kSender = 2, kReceiver = 3 };
-constexpr std::uint64_t slot_label(Edge edge, std::size_t slot) { return (slot << 2) | static_cast<std::uint64_t>(edge); }
-/// Bits 0 and 1 are free, so a usage is told from a slot; the mix tells (set, weight) pairs apart.
-constexpr std::uint64_t usage_label(std::uint32_t set, std::int64_t weight) { return mix(mix(set) ^ static_cast<std::uint64_t>(weight)) << 2; }
+constexpr std::uint64_t slot_label(Edge edge, std::size_t slot) { return mix((slot << 2) | static_cast<std::uint64_t>(edge)); }
+constexpr std::uint64_t usage_label(std::uint32_t set, std::int64_t weight) { return mix(mix(set) ^ static_cast<std::uint64_t>(weight)); }
 
 /// Dense numbers for tuples, in order of first occurrence.
 template <class Key>
 class Numbering {
  public:
-  std::uint32_t operator()(const Key& key) { return numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first->second; }
+  std::uint32_t operator()(const Key& key) {
+    if (numbers_.empty() || last_->first != key) last_ = numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first;
+    return last_->second;
+  }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(numbers_.size()); }
 
  private:
   std::map<Key, std::uint32_t> numbers_;
+  typename std::map<Key, std::uint32_t>::iterator last_;  // neighbours are mostly alike
 };
 
 /// Vertices are numbered ranks, activities, resources.
@@ -115,8 +118,34 @@ void colour_vertices(const engine::Input& full, const Vertices& at, std::vector<
   }
 }
 
+/// Usage sets of a group mostly go over the same resources in the same order, so an edge of a later set finds its parallel by counting.
+void add_usages(const engine::Input& full, const Incidence& incidence, const Vertices& at, std::uint32_t a, ColouredGraph& graph) {
+  std::size_t begin = 0, end = 0;  // edges of the activity's first set
+  for (std::uint32_t set = 0; set < incidence.sets(a); ++set) {
+    std::size_t parallel = begin;
+    std::int64_t weight = 0;  // of the usage before: neighbours are mostly alike
+    std::uint64_t label = 0;
+    for (const engine::Usage& usage : incidence.row(a, set)) {
+      if (full.resources[usage.resource].passive) continue;
+      if (usage.weight != weight) {
+        weight = usage.weight;
+        label = usage_label(set, weight);
+      }
+      if (parallel < end && graph.joins(parallel, at.activity(a), at.resource(usage.resource))) {
+        graph.add_parallel(parallel++, label);
+        continue;
+      }
+      const std::size_t edge = graph.add(at.activity(a), at.resource(usage.resource), label);
+      if (set > 0) continue;
+      if (end == 0) begin = edge;
+      end = edge + 1;
+    }
+  }
+}
+
 ColouredGraph make_graph(const engine::Input& full, const Incidence& incidence, const Vertices& at) {
-  ColouredGraph graph(at.all());
+  ColouredGraph graph({at.ranks, at.groups + at.channels, at.resources});
+  graph.reserve(full.usages.size() / 2 + std::size_t{4} * at.channels + std::size_t{4} * at.ranks);
   colour_vertices(full, at, graph.colour);
   for (std::uint32_t r = 0; r < at.ranks; ++r) {
     const engine::Rank& rank = full.ranks[r];
@@ -130,14 +159,7 @@ ColouredGraph make_graph(const engine::Input& full, const Incidence& incidence, 
       if (full.channels[c].receiver == r) graph.add(r, at.channel(c), slot_label(Edge::kReceiver, slot));
     }
   }
-  for (std::uint32_t a = 0; a < incidence.activities(); ++a) {
-    for (std::uint32_t set = 0; set < incidence.sets(a); ++set) {
-      for (const engine::Usage& usage : incidence.row(a, set)) {
-        if (full.resources[usage.resource].passive) continue;
-        graph.add(at.activity(a), at.resource(usage.resource), usage_label(set, usage.weight));
-      }
-    }
-  }
+  for (std::uint32_t a = 0; a < incidence.activities(); ++a) add_usages(full, incidence, at, a, graph);
   return graph;
 }
 
@@ -209,7 +231,8 @@ std::vector<std::uint32_t> slice(const std::vector<std::uint32_t>& colour, std::
 
 Folded fold(const engine::Input& full) {
   const Vertices at(full);
-  const Incidence incidence(full);
+  Incidence incidence(full);
+  incidence.make_columns();
   Classes classes;
   {
     ColouredGraph graph = make_graph(full, incidence, at);

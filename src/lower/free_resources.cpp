@@ -101,9 +101,11 @@ class Largest {
     }
     in_sum_.clear();
   }
-  void add_to(std::vector<int128>& total) {
+  /// most: if not null, also raised to the largest.
+  void add_to(std::vector<int128>& total, std::vector<int128>* most) {
     for (const std::uint32_t r : in_most_) {
       total[r] += most_[r];
+      if (most != nullptr) (*most)[r] = std::max((*most)[r], most_[r]);
       most_[r] = 0;
     }
     in_most_.clear();
@@ -116,18 +118,19 @@ class Largest {
 
 class FreeResources {
  public:
-  explicit FreeResources(const engine::Input& input) : input_(input), incidence_(input) {
+  explicit FreeResources(const engine::Input& input) : input_(input), incidence_(input), largest_(input.resources.size()) {
     for (const engine::Program& program : input.programs) streams_.push_back(streams_of(program));
   }
 
   std::vector<bool> find() {
-    const std::vector<int128> groups = group_bounds();
+    std::vector<int128> largest_group(input_.resources.size(), 0);
+    const std::vector<int128> groups = group_bounds(largest_group);
     const std::vector<int128> sends = pair_bounds(true);
     const std::vector<int128> receives = pair_bounds(false);
     std::vector<bool> free(input_.resources.size());
     for (std::uint32_t r = 0; r < free.size(); ++r) {
       const int128 room = (int128{input_.resources[r].capacity} << kWeightBits) - std::min(sends[r], receives[r]);
-      free[r] = groups[r] <= room || (room >= 0 && groups[r] > 0 && bound_at_home(r) <= room);
+      free[r] = groups[r] <= room || (largest_group[r] > 0 && largest_group[r] <= room && bound_at_home(r) <= room);
     }
     return free;
   }
@@ -161,43 +164,51 @@ class FreeResources {
     }
   }
 
-  std::vector<int128> group_bounds() {
+  /// Also the largest amount of a single group on a single stream, which no choice of ranks can go below.
+  std::vector<int128> group_bounds(std::vector<int128>& largest_group) {
     std::vector<int128> total(input_.resources.size(), 0);
-    Largest largest(input_.resources.size());
     for (std::uint32_t g = 0; g < input_.groups.size(); ++g) {
       std::uint32_t stream = kNone;
       each_use(input_.groups[g].members.front(), g, [&](const Use& use) {
-        if (use.stream != stream) largest.add_to(total);
+        if (use.stream != stream) largest_.add_to(total, &largest_group);
         stream = use.stream;
-        for (const engine::Usage& usage : incidence_.row(g, use.set)) largest.add(usage.resource, int128{usage.weight} * use.cap);
-        largest.end_alternative();
+        for (const engine::Usage& usage : incidence_.row(g, use.set)) largest_.add(usage.resource, int128{usage.weight} * use.cap);
+        largest_.end_alternative();
       });
-      largest.add_to(total);
+      largest_.add_to(total, &largest_group);
     }
     return total;
   }
 
   std::vector<int128> pair_bounds(bool send) {
     std::vector<int128> total(input_.resources.size(), 0);
-    Largest largest(input_.resources.size());
-    const auto groups = static_cast<std::uint32_t>(input_.groups.size());
     for (const engine::Rank& rank : input_.ranks) {
       for (const Stream& stream : streams_[rank.program]) {
-        for (const std::vector<Ends>& batch : send ? stream.sends : stream.receives) {
-          for (const Ends& ends : batch) {
-            const std::uint32_t c = rank.channels[ends.channel_slot];
-            for (const std::uint32_t offset : ends.transfers) {
-              const engine::Transfer& transfer = input_.transfers[input_.channels[c].first_transfer + offset];
-              if (transfer.work == 0) continue;
-              for (const engine::Usage& usage : incidence_.row(groups + c, 0)) largest.add(usage.resource, int128{usage.weight} * transfer.cap);
-            }
-          }
-          largest.end_alternative();
+        const std::vector<std::vector<Ends>>& batches = send ? stream.sends : stream.receives;
+        if (batches.size() == 1) {  // no alternatives: straight into the total
+          each_pair_usage(rank, batches.front(), [&](std::uint32_t resource, int128 amount) { total[resource] += amount; });
+          continue;
         }
-        largest.add_to(total);
+        for (const std::vector<Ends>& batch : batches) {
+          each_pair_usage(rank, batch, [&](std::uint32_t resource, int128 amount) { largest_.add(resource, amount); });
+          largest_.end_alternative();
+        }
+        largest_.add_to(total, nullptr);
       }
     }
     return total;
+  }
+  template <class Visit>
+  void each_pair_usage(const engine::Rank& rank, const std::vector<Ends>& batch, const Visit& visit) const {
+    const auto groups = static_cast<std::uint32_t>(input_.groups.size());
+    for (const Ends& ends : batch) {
+      const std::uint32_t c = rank.channels[ends.channel_slot];
+      for (const std::uint32_t offset : ends.transfers) {
+        const engine::Transfer& transfer = input_.transfers[input_.channels[c].first_transfer + offset];
+        if (transfer.work == 0) continue;
+        for (const engine::Usage& usage : incidence_.row(groups + c, 0)) visit(usage.resource, int128{usage.weight} * transfer.cap);
+      }
+    }
   }
 
   /// One group's alternatives on one resource: for a (stream, set), weight x cap.
@@ -234,6 +245,7 @@ class FreeResources {
   int128 bound_at_home(std::uint32_t resource) {
     constexpr std::size_t kMaxMembers = 16, kMaxCrossings = 64;
     const int128 no_bound = int128{1} << 126;
+    incidence_.make_columns();
     if (incidence_.column(resource).size() > kMaxCrossings) return no_bound;
     groups_here_.clear();
     for (const Crossing& crossing : incidence_.column(resource)) {
@@ -273,6 +285,7 @@ class FreeResources {
 
   const engine::Input& input_;
   Incidence incidence_;
+  Largest largest_;
   std::vector<std::vector<Stream>> streams_;  // by program
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::vector<Use>> uses_;
   std::vector<std::uint32_t> groups_here_;

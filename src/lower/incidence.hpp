@@ -19,6 +19,8 @@ struct Crossing {
 class Incidence {
  public:
   explicit Incidence(const engine::Input& input);
+  /// Needed before column(); does nothing the second time.
+  void make_columns();
 
   [[nodiscard]] std::uint32_t activities() const { return static_cast<std::uint32_t>(first_set_.size() - 1); }
   [[nodiscard]] std::uint32_t sets(std::uint32_t activity) const { return first_set_[activity + 1] - first_set_[activity]; }
@@ -33,6 +35,7 @@ class Incidence {
 
  private:
   std::span<const engine::Usage> usages_;
+  std::size_t resources_;
   std::vector<std::uint32_t> first_set_;     // by activity, and one past the last: its sets in ranges_
   std::vector<engine::UsageRange> ranges_;
   std::vector<std::size_t> column_;          // by resource, and one past the last: its crossings

@@ -1,6 +1,7 @@
 #include "lower/quotient.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "orrery/base/assert.hpp"
 
@@ -25,8 +26,15 @@ class CellSums {
  public:
   explicit CellSums(std::size_t cells) : sum_(cells, 0) {}
   void add(std::uint32_t cell, std::int64_t weight) {
-    if (sum_[cell] == 0) touched_.push_back(cell);  // weights are > 0
+    if (sum_[cell] == 0) touched_.push_back(cell);  // weights are > 0: once each, while only adding
     sum_[cell] += weight;
+  }
+  void subtract(std::uint32_t cell, std::int64_t weight) {
+    if (sum_[cell] == 0) touched_.push_back(cell);
+    sum_[cell] -= weight;
+  }
+  [[nodiscard]] bool all_zero() const {
+    return std::all_of(touched_.begin(), touched_.end(), [&](std::uint32_t cell) { return sum_[cell] == 0; });
   }
   [[nodiscard]] std::int64_t operator[](std::uint32_t cell) const { return sum_[cell]; }
   [[nodiscard]] const std::vector<std::uint32_t>& touched() const { return touched_; }
@@ -192,21 +200,21 @@ void verify_groups(const engine::Input& full, const Classes& classes, const engi
   }
 }
 
-/// Every resource of a class carries the weights that the quotient says, of every activity class.
+/// Every resource of a class carries the weights that the quotient says, of every activity class. Members mostly list them in one order.
 void verify_columns(const engine::Input& full, const Incidence& incidence, const Classes& classes, const Cells& cells) {
   const std::vector<std::uint32_t> lowest = lowest_members(classes.of_resource);
-  // By resource class: its column sums, as (cell, sum) in the order the lowest member meets them.
-  std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> expected(lowest.size());
   CellSums sums(cells.count);
   for (std::uint32_t r = 0; r < full.resources.size(); ++r) {
-    for (const Crossing& crossing : incidence.column(r)) sums.add(cells(crossing.activity, crossing.set), crossing.weight);
-    auto& one = expected[classes.of_resource[r]];
-    if (lowest[classes.of_resource[r]] == r) {
-      for (const std::uint32_t cell : sums.touched()) one.emplace_back(cell, sums[cell]);
+    const std::uint32_t one = lowest[classes.of_resource[r]];
+    const std::span<const Crossing> mine = incidence.column(r), its = incidence.column(one);
+    if (r == one || std::equal(mine.begin(), mine.end(), its.begin(), its.end(), [&](const Crossing& a, const Crossing& b) {
+          return a.weight == b.weight && cells(a.activity, a.set) == cells(b.activity, b.set);
+        })) {
+      continue;
     }
-    bool same = one.size() == sums.touched().size();
-    for (const auto& [cell, weight] : one) same = same && sums[cell] == weight;
-    ORRERY_ASSERT(same, "resources of a class carry the same weights of every activity class");
+    for (const Crossing& crossing : mine) sums.add(cells(crossing.activity, crossing.set), crossing.weight);
+    for (const Crossing& crossing : its) sums.subtract(cells(crossing.activity, crossing.set), crossing.weight);
+    ORRERY_ASSERT(sums.all_zero(), "resources of a class carry the same weights of every activity class");
     sums.clear();
   }
 }
@@ -215,16 +223,23 @@ void verify_columns(const engine::Input& full, const Incidence& incidence, const
 void verify_rows(const engine::Input& full, const Incidence& incidence, const Classes& classes, const engine::Input& quotient) {
   CellSums sums(quotient.resources.size());
   const auto groups = static_cast<std::uint32_t>(full.groups.size());
+  std::vector<std::uint32_t> lowest = lowest_members(classes.of_group);
+  const std::size_t group_classes = lowest.size();
+  for (const std::uint32_t c : lowest_members(classes.of_channel)) lowest.push_back(groups + c);
+  const auto same_place = [&](const engine::Usage& a, const engine::Usage& b) {
+    return a.weight == b.weight && classes.of_resource[a.resource] == classes.of_resource[b.resource];
+  };
   for (std::uint32_t a = 0; a < incidence.activities(); ++a) {
+    const std::size_t c = a < groups ? classes.of_group[a] : group_classes + classes.of_channel[a - groups];
     for (std::uint32_t set = 0; set < incidence.sets(a); ++set) {
-      for (const engine::Usage& usage : incidence.row(a, set)) {
+      const std::span<const engine::Usage> mine = incidence.row(a, set), its = incidence.row(lowest[c], set);
+      if (a != lowest[c] && std::equal(mine.begin(), mine.end(), its.begin(), its.end(), same_place)) continue;
+      for (const engine::Usage& usage : mine) {
         if (!full.resources[usage.resource].passive) sums.add(classes.of_resource[usage.resource], usage.weight);
       }
       const bool is_group = a < groups;
-      const engine::UsageRange range =
-          is_group ? quotient.groups[classes.of_group[a]].usage_sets[set] : quotient.channels[classes.of_channel[a - groups]].usage;
-      const std::int64_t members =
-          is_group ? quotient.groups[classes.of_group[a]].multiplicity : quotient.channels[classes.of_channel[a - groups]].multiplicity;
+      const engine::UsageRange range = is_group ? quotient.groups[c].usage_sets[set] : quotient.channels[c - group_classes].usage;
+      const std::int64_t members = is_group ? quotient.groups[c].multiplicity : quotient.channels[c - group_classes].multiplicity;
       std::size_t met = 0;
       bool same = true;
       for (std::uint32_t i = range.begin; i < range.end; ++i) {

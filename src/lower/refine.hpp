@@ -13,13 +13,22 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// An undirected graph with coloured vertices and edges; parallel edges count each.
+/// An undirected graph with coloured vertices and edges; parallel edges count each. Vertices come in kinds, one after another:
+/// refinement goes kind by kind, which saves rounds where edges join different kinds and one kind determines the next.
+/// Vertices of different kinds have different colours from the start.
 class ColouredGraph {
  public:
-  explicit ColouredGraph(std::uint32_t vertices) : colour(vertices, 0) {}
+  /// kinds: how many vertices each has.
+  explicit ColouredGraph(std::vector<std::uint32_t> kinds);
   void reserve(std::size_t edges) { edges_.reserve(edges); }
-  /// label: the edge's colour, any 64 bits; equal labels are equal colours.
-  void add(std::uint32_t a, std::uint32_t b, std::uint64_t label) { edges_.push_back({a, b, mix(label)}); }
+  /// label: a good hash of the edge's colour. Returns the edge's number, ascending.
+  std::size_t add(std::uint32_t a, std::uint32_t b, std::uint64_t label) {
+    edges_.push_back({a, b, label});
+    return edges_.size() - 1;
+  }
+  /// Another edge beside one that is there: the same as adding it, and cheaper.
+  void add_parallel(std::size_t edge, std::uint64_t label) { edges_[edge].label += label; }
+  [[nodiscard]] bool joins(std::size_t edge, std::uint32_t a, std::uint32_t b) const { return edges_[edge].a == a && edges_[edge].b == b; }
 
   std::vector<std::uint32_t> colour;  ///< initial colour of every vertex, dense from 0
 
@@ -33,6 +42,7 @@ class ColouredGraph {
     std::uint32_t a, b;
     std::uint64_t label;
   };
+  std::vector<std::uint32_t> first_of_kind_;  // one more at the end
   std::vector<Edge> edges_;
 };
 

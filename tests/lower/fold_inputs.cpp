@@ -20,7 +20,7 @@ enum Stream : std::uint8_t { kCompute, kTp, kReduce, kGather, kSendDown, kReceiv
 enum Account : std::uint32_t { kKernels = 2, kTpWait, kDpWait, kPpWait, kAccounts };
 enum Memory : std::uint8_t { kActivations, kGradients, kMemoryKinds };
 // Transfers: relative numbers within a group or channel.
-enum Relative : std::uint32_t { kAllReduce = 0, kTpGather = 1, kReduceScatter = 0, kAllGather = 1, kActivation = 0, kGradient = 1 };
+enum Relative : std::uint32_t { kPlain = 0, kHeavy = 1, kActivation = 0, kGradient = 1 };
 
 class ProgramBuilder {
  public:
@@ -60,15 +60,16 @@ class ProgramBuilder {
   engine::Program program_;
 };
 
-/// Slots of a rank: TP first where there is one, then DP; channels down-out, down-in, up-out, up-in where there are.
+/// Slots of a rank: TP first where there is one, then the DP group that reduces and the one that gathers; channels down-out, down-in, up-out, up-in where there are.
 struct Slots {
-  std::uint32_t tp = kNone, dp = kNone, send_down = kNone, receive_down = kNone, send_up = kNone, receive_up = kNone;
+  std::uint32_t tp = kNone, reduce = kNone, gather = kNone, send_down = kNone, receive_down = kNone, send_up = kNone, receive_up = kNone;
 };
 Slots slots_of(const Job& job, std::uint32_t stage) {
   Slots s;
   std::uint32_t group = 0, channel = 0;
   if (job.tp > 1) s.tp = group++;
-  if (job.dp > 1) s.dp = group++;
+  if (job.dp > 1) s.reduce = group++;
+  if (job.dp > 1) s.gather = group++;
   if (stage + 1 < job.pp) s.send_down = channel++;
   if (stage > 0) s.receive_down = channel++;
   if (stage > 0) s.send_up = channel++;
@@ -81,11 +82,11 @@ engine::Program make_program(const Job& job, std::uint32_t stage) {
   ProgramBuilder p;
   const Slots slots = slots_of(job, stage);
   std::vector<std::uint32_t> gathered;
-  if (slots.dp != kNone) {
+  if (slots.gather != kNone) {
     for (std::uint32_t b = 0; b < job.buckets; ++b) {
       p.memory(HostOp::kAllocate, kGradients, 1 << 20);
       gathered.push_back(p.event());
-      p.collective(kGather, slots.dp, kAllGather, kNone, gathered.back());
+      p.collective(kGather, slots.gather, b % 2 == 0 ? kHeavy : kPlain, kNone, gathered.back());
     }
   }
   std::uint32_t sent = kNone;  // batched_p2p: what the next batch sends is ready after this event
@@ -103,11 +104,11 @@ engine::Program make_program(const Job& job, std::uint32_t stage) {
     const std::uint32_t first = p.event(), reduced = p.event(), done = p.event();
     p.segment(arrived, first);
     if (slots.tp != kNone) {
-      p.collective(kTp, slots.tp, m % 2 == 0 ? kAllReduce : kTpGather, first, reduced);
+      p.collective(kTp, slots.tp, m % 2 == 0 ? kPlain : kHeavy, first, reduced);
       p.wait(kCompute, reduced);
     }
     p.segment(kNone, done);
-    if (out != kNone && (!batched || m + 1 == job.microbatches)) p.batch(out_stream, {{true, out, transfer}}, done, kNone);
+    if (out != kNone && (!batched || m + 1 == job.microbatches)) p.batch(batched ? in_stream : out_stream, {{true, out, transfer}}, done, kNone);
     sent = done;
     return done;
   };
@@ -116,7 +117,7 @@ engine::Program make_program(const Job& job, std::uint32_t stage) {
   for (std::uint32_t m = 0; m < job.microbatches; ++m) {
     done = pass(m, slots.receive_up, slots.send_up, kReceiveUp, kSendUp, kGradient);
     p.memory(HostOp::kFree, kActivations, 3000 + m);
-    if (slots.dp != kNone && m + job.buckets >= job.microbatches) p.collective(kReduce, slots.dp, kReduceScatter, done, kNone);
+    if (slots.reduce != kNone && m + job.buckets >= job.microbatches) p.collective(kReduce, slots.reduce, kPlain, done, kNone);
   }
   p.sync(done);
   p.segment(kNone, kNone);
@@ -141,8 +142,8 @@ class InputBuilder {
     }
     for (const auto& [r, variant] : job_.variants) in_.ranks[r % job_.ranks()].variant = variant;
     if (job_.tp > 1) make_groups(0, job_.tp, [&](std::uint32_t g, std::uint32_t i) { return g * job_.tp + i; });
-    if (job_.dp > 1) {
-      make_groups(1, job_.dp, [&](std::uint32_t g, std::uint32_t i) { return g % job_.tp + job_.tp * (i + job_.dp * (g / job_.tp)); });
+    for (std::uint32_t axis = 1; axis <= 2 && job_.dp > 1; ++axis) {
+      make_groups(axis, job_.dp, [&](std::uint32_t g, std::uint32_t i) { return g % job_.tp + job_.tp * (i + job_.dp * (g / job_.tp)); });
     }
     make_channels();
     return std::move(in_);

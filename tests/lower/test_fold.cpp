@@ -42,7 +42,7 @@ std::int64_t total(const auto& items) {
 TEST_CASE("a symmetric job folds to one rank per stage, whatever its size") {
   const Folded folded = fold_job(job_of_1024());
   CHECK(folded.input.ranks.size() == 8);
-  CHECK(folded.input.groups.size() == 16);    // TP and DP of each stage
+  CHECK(folded.input.groups.size() == 24);    // TP and the two DP groups of each stage
   CHECK(folded.input.channels.size() == 14);  // down and up between neighbours
   for (const engine::Rank& rank : folded.input.ranks) CHECK(rank.multiplicity == 128);
   for (std::uint32_t p = 0; p < 8; ++p) CHECK(folded.input.ranks[p].lowest == 128 * p);
