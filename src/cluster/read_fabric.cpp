@@ -40,6 +40,7 @@ Result<Fabric> read_fabric(const document::Value& doc, const std::string& file, 
   f.oversubscription = number(doc, "oversubscription", 1);
   f.spine_oversubscription = number(doc, "spine_oversubscription", 1);
   f.leaf_ports = integer(doc, "leaf_ports");
+  if (const document::Value& most = doc.at("max_nodes"); !most.is_null()) f.max_nodes = most.as_int();
   if (!read_routing(doc.at("routing"), f)) {
     refuse("routing", R"(known are "ideal", "adaptive", "static_rail" and {"ecmp": {"qps": 4, "draw": "per_role" or "per_flow"}} with qps 1 or more)");
   }

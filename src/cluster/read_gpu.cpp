@@ -17,6 +17,7 @@ Result<Gpu> read_gpu(const document::Value& doc, const std::string& file, const 
   g.l2 = whole_bytes(number(doc, "l2_mib") * static_cast<double>(kMiB));
   g.tdp_w = number(doc, "tdp_w");
   g.power_limit_w = number(doc, "power_limit_w", g.tdp_w);
+  if (!doc.at("idle_w").is_null()) g.idle_w = doc.at("idle_w").as_double();
   g.scale_up = gb_per_s(number(doc, "scale_up_gb_per_s"));
   g.pcie = gb_per_s(number(doc, "pcie_gb_per_s"));
   const document::Value& peaks = doc.at("peak_tflops");

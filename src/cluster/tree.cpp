@@ -44,6 +44,9 @@ Result<Tree> make_tree(const Fabric& fabric, std::int64_t nodes, std::int64_t ni
   if (fabric.leaf_ports < 2) {
     return fail(file, "/cluster/fabric/leaf_ports", fmt::format("a switch of {} ports has no room for a host and an uplink; use 2 or more", fabric.leaf_ports));
   }
+  if (fabric.max_nodes && nodes > *fabric.max_nodes) {
+    return fail(file, "/cluster/nodes", fmt::format("{} joins {} nodes and {} are asked for; use fewer nodes or another fabric", fabric.name, *fabric.max_nodes, nodes));
+  }
   Tree t;
   t.radix = fabric.leaf_ports;
   t.nodes = nodes;

@@ -1,6 +1,7 @@
 // The shipped files: all of them read, cite their sources and say what nobody confirms.
 #include <set>
 
+#include "orrery/document/document.hpp"
 #include "shipped.hpp"
 
 using namespace shipped;
@@ -77,6 +78,37 @@ TEST_CASE("every shipped node reads with its GPU, and every shipped fabric reads
     CHECK(f.rail_optimised == (name.find("-rail") != std::string::npos));
     CHECK(f.latency_same_leaf.value() > 0);
   }
+}
+
+TEST_CASE("every shipped file passes its description, and what is read through it is what the file says") {
+  const auto load = [](const char* kind, const document::Value& what) {
+    auto doc = document::load(kind, what, "job.json", "", ".");
+    if (!doc) FAIL(to_string(doc.error().front()));
+    return doc->value;
+  };
+  for (const std::string& name : names("gpus")) CHECK(good(read_gpu(load("gpu", name), name, "")).peak.fp32 == gpu(name).peak.fp32);
+  for (const std::string& name : names("nodes")) {
+    INFO(name);
+    const Node n = good(read_node(load("node", name), name, ""));
+    CHECK(n.scale_up == node(name).scale_up);
+    CHECK(n.pcie == node(name).pcie);
+    CHECK(n.default_origin == node(name).default_origin);
+  }
+  for (const std::string& name : names("fabrics")) CHECK(good(read_fabric(load("fabric", name), name, "")).routing == fabric(name).routing);
+
+  const auto json = [](const char* t) { return *document::parse(t, "job.json"); };
+  const Node n = good(read_node(load("node", json(R"({"extends":"dgx-h100","gpu":{"extends":"h100-sxm5-96gb","power_limit_w":500},"nics":4,"nic_gbit_per_s":200})")), "", ""));
+  CHECK(n.gpu.name == "h100-sxm5-96gb");
+  CHECK(n.gpu.power_limit_w == 500);
+  CHECK(n.gpu.tdp_w == 700);
+  CHECK(n.nic_pcie_switch == std::vector<int>{0, 1, 2, 3});
+  CHECK(n.nic == gb_per_s(25));
+  CHECK(good(read_node(load("node", json(R"({"extends":"gb200-nvl72","nics":72,"nic_gbit_per_s":800})")), "", "")).nics == 72);
+  CHECK(good(read_fabric(load("fabric", json(R"({"extends":"infiniband-ndr-rail","link_gbit_per_s":200})")), "", "")).link == gb_per_s(25));
+  const auto later = document::load("fabric", document::Value("efa-p5"), "job.json", "/cluster/fabric", ".");
+  REQUIRE_FALSE(later.has_value());
+  INFO(to_string(later.error().front()));
+  CHECK(later.error().front().pointer == "/cluster/fabric");
 }
 
 TEST_CASE("the catalogue holds the parts, machines and fabrics that scenarios are written for") {

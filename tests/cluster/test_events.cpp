@@ -190,6 +190,9 @@ TEST_CASE("clusters that cannot be are refused") {
   CHECK(refuse(n, INT64_MAX, std::nullopt, f) ==
         "job.json:/cluster/nodes: 9223372036854775807 nodes with 60 links each are more than the 67108864 links that are simulated; use 1118481 nodes or fewer");
   CHECK(refuse(n, 9000, std::nullopt, f).find("job.json:/cluster/nodes: 9000 nodes with 8 NICs need 2256 leaves") == 0);
+  Fabric small = f;
+  small.max_nodes = 3;
+  CHECK(refuse(n, 4, std::nullopt, small) == "job.json:/cluster/nodes: infiniband-ndr-rail joins 3 nodes and 4 are asked for; use fewer nodes or another fabric");
   Fabric tiny = f;
   tiny.leaf_ports = 1;
   CHECK(refuse(n, 4, std::nullopt, tiny) == "job.json:/cluster/fabric/leaf_ports: a switch of 1 ports has no room for a host and an uplink; use 2 or more");

@@ -1,6 +1,6 @@
 #pragma once
 // GPUs, nodes and fabrics as values, read from catalogue files or objects (design 5.3). Members that people override are flat.
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +21,7 @@ struct Gpu {
   BytesPerSecond memory_bandwidth{};
   Bytes l2{};
   double power_limit_w = 0, tdp_w = 0;     ///< limit in force; the part's own
+  std::optional<double> idle_w;            ///< without work, where somebody read it
   BytesPerSecond scale_up{};               ///< per direction; 0: none
   BytesPerSecond pcie{};                   ///< host link per direction
   struct Peaks { std::optional<FlopsPerSecond> fp32, tf32, fp16, bf16, fp8, fp6, fp4, int8; } peak;  ///< dense
@@ -67,6 +68,7 @@ struct Fabric {
   double oversubscription = 1;      ///< of the leaf tier: bytes/s from hosts over bytes/s towards spines
   double spine_oversubscription = 1;  ///< of the tier above, where there are three
   int leaf_ports = 0;               ///< radix of the switches
+  std::optional<std::int64_t> max_nodes;  ///< what the built network joins; absent: as many as asked
   Routing routing = Routing::kIdeal;
   int ecmp_qps = 1;
   bool ecmp_per_flow = false;
