@@ -10,19 +10,20 @@ namespace orrery::report {
 
 inline constexpr std::size_t kColumns = 80;
 
-/// Words of `text`, broken at spaces before column 80; lines after the first start with `indent` spaces.
-inline std::string wrapped(std::string_view text, std::size_t indent = 2) {
-  std::string out, line;
+/// Words of `text`, broken at spaces before column 80; the first line starts with `first` spaces, the others with `indent`.
+inline std::string wrapped(std::string_view text, std::size_t indent = 2, std::size_t first = 0) {
+  std::string out, line(first, ' ');
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+    const bool blank = line.find_first_not_of(' ') == std::string::npos;
+    if (!blank && line.size() + 1 + word.size() > kColumns) {
       out += line + "\n";
       line = std::string(indent, ' ');
       line += word;
     } else {
-      if (!line.empty()) line += ' ';
+      if (!blank) line += ' ';
       line += word;
     }
   }

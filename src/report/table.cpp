@@ -31,7 +31,7 @@ std::string meaning(const Summary& s) {
 }
 
 std::string row(std::string_view name, const std::string& value, const std::string& remark = "") {
-  const std::string line = fmt::format("  {:<24}{:>16}{}{}", name, value, remark.empty() ? "" : "   ", remark);
+  const std::string line = fmt::format("  {:<22}{:>14}{}{}", name, value, remark.empty() ? "" : "  ", remark);
   return fitted(line, kColumns) + "\n";
 }
 
@@ -46,7 +46,7 @@ std::string speed(const Summary& s) {
   out += row("hardware TFLOP/s/GPU", fmt::format("{:.1f}", t.hardware_tflops_per_gpu), of_peak("HFU", t.hfu));
   if (s.stages.size() > 1)
     out += row("pipeline efficiency", percent(t.pipeline_efficiency), fmt::format("closed form {}", percent(t.closed_form_efficiency)));
-  if (s.energy) out += row("GPU energy", fmt::format("{:.0f} J", s.energy->step_j), fmt::format("{:.0f} W mean, {:.3g} J/token", s.energy->gpu_mean_w, s.energy->j_per_token));
+  if (s.energy) out += row("GPU energy", fmt::format("{:.4g} J", s.energy->step_j), fmt::format("{:.0f} W mean, {:.3g} J/token", s.energy->gpu_mean_w, s.energy->j_per_token));
   return out;
 }
 
@@ -89,7 +89,7 @@ std::string gib(std::int64_t n) { return fmt::format("{:.2f} GiB", to_gib(Bytes(
 std::string memory(const metrics::Memory& m) {
   std::string out = fmt::format("\n  memory of rank {}\n", m.worst_rank);
   for (const auto& [name, size] : m.by_kind) out += row(name, gib(size));
-  out += row("peak", gib(m.peak_bytes), fmt::format("allocated {}, reserved {}", gib(m.allocated_bytes), gib(m.reserved_bytes)));
+  out += row("peak", gib(m.peak_bytes), fmt::format("allocated {:.2f}, reserved {}", to_gib(Bytes(m.allocated_bytes)), gib(m.reserved_bytes)));
   if (m.host_bytes) out += row("host", gib(*m.host_bytes));
   if (m.fits) return out + fmt::format("  fits in {}: {} to spare\n", gib(m.capacity_bytes), gib(m.capacity_bytes - m.peak_bytes));
   out += fmt::format("  does not fit in {}: {} too much\n", gib(m.capacity_bytes), gib(m.peak_bytes - m.capacity_bytes));

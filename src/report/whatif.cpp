@@ -69,7 +69,7 @@ std::string whatif_table(const Subject& baseline, std::span<const Alternative> a
   for (const Alternative& a : alternatives) {
     out += "\n" + fitted("what if " + a.name, kColumns) + "\n";
     if (a.subject == nullptr) {
-      for (const Diagnostic& d : a.problems) out += wrapped("  refused: " + to_string(d), 4);
+      for (const Diagnostic& d : a.problems) out += wrapped("refused: " + to_string(d), 4, 2);
       continue;
     }
     const metrics::Summary& changed = a.subject->summary;
