@@ -17,8 +17,10 @@ std::uint32_t Play::account_in_flight(const StreamState& s) const {
   if (code.op == Op::kCollective) return account(rank.groups[in_.programs[rank.program].collectives[code.index].group_slot]);
   for (const PointToPoint& p : batch_of(s)) {
     const std::uint32_t c = rank.channels[p.channel_slot];
-    for (std::uint32_t pair = t_.pair_begin[c]; pair < t_.pair_begin[c + 1]; ++pair) {
-      if (account(pair) != kNone) return account(pair);
+    const std::uint32_t first = t_.pair_begin[c], slots = t_.pair_begin[c + 1] - first;
+    for (std::uint32_t i = 0; i < slots; ++i) {  // those in flight are among the last sends, the oldest of which has slot sends mod slots
+      const std::uint32_t found = account(first + (sends_[c] + i) % slots);
+      if (found != kNone) return found;
     }
   }
   return kNone;
@@ -59,7 +61,7 @@ std::uint32_t Play::classify(std::uint32_t rank) const {
     const std::uint32_t account = account_in_flight(s);
     if (account != kNone) return account;
   }
-  return ranks_[rank].host == HostState::kDone && ranks_[rank].clock > now_ ? kWaitsForHost : kWaitsForPeer;
+  return ranks_[rank].clock > now_ ? kWaitsForHost : kWaitsForPeer;
 }
 
 void Play::book(std::uint32_t rank, SimTime until) {

@@ -75,7 +75,7 @@ Play::Play(const Input& input, const SegmentTimes& times, const Options& options
   maxmin_.reserve(activities_.size(), usages);
   queue_.reserve(streams_.size() + activities_.size() + ranks);
   for (Ids* list : {&segment_ends_, &records_, &wakes_, &launches_, &segment_starts_, &taken_}) list->reserve(2 * streams_.size());
-  for (Ids* list : {&hosts_, &host_ends_, &mode_changed_, &changed_}) list->reserve(ranks);
+  for (Ids* list : {&hosts_, &hosts_stand_, &mode_changed_, &changed_}) list->reserve(ranks);
   for (Ids* list : {&transfer_ends_, &frees_, &transfer_starts_, &flow_starts_}) list->reserve(activities_.size());
   flows_changed_.reserve(input.resources.size());
 }
@@ -99,7 +99,7 @@ void Play::take(const Event& event) {
       streams_[event.target].timed = false;
       wakes_.push_back(event.target);
       return;
-    case EventKind::kHostEnd: host_ends_.push_back(event.target); return;
+    case EventKind::kHostStands: hosts_stand_.push_back(event.target); return;
     case EventKind::kLaunch: launches_.push_back(event.target); return;
     case EventKind::kFlow: flow_starts_.push_back(event.target); return;
   }
@@ -118,7 +118,7 @@ bool Play::drain(Ids& list, Work work) {
 bool Play::deal_with_lowest_class() {
   const auto run = [this](Ids& list, void (Play::*work)(std::uint32_t)) { return drain(list, [&](std::uint32_t id) { (this->*work)(id); }); };
   return run(segment_ends_, &Play::end_segment) || run(transfer_ends_, &Play::end_transfer) || run(frees_, &Play::free_transfer) ||
-         run(records_, &Play::record) || run(wakes_, &Play::wake) || run(hosts_, &Play::host) || run(host_ends_, &Play::host_end) ||
+         run(records_, &Play::record) || run(wakes_, &Play::wake) || run(hosts_, &Play::host) || run(hosts_stand_, &Play::host_stands) ||
          run(launches_, &Play::launch) || run(segment_starts_, &Play::start_segment) || run(transfer_starts_, &Play::start_transfer) ||
          run(flow_starts_, &Play::start_flow);
 }

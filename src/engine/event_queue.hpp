@@ -18,7 +18,7 @@ enum class EventKind : std::uint8_t {
   kSegmentEnd,   ///< kFinish; target: stream
   kTransferEnd,  ///< kFinish; target: activity
   kIssued,       ///< kWake: the host's issue takes effect; target: stream
-  kHostEnd,      ///< kHost: the host's clock reaches the end of its list; target: rank
+  kHostStands,      ///< kHost: the host's clock reaches the point where it stopped; target: rank
   kLaunch,       ///< kLaunch: a delayed launch is due; target: stream
   kFlow,         ///< kStart: the latency is over, bandwidth is used from here; target: activity
 };

@@ -38,11 +38,13 @@ void Play::host(std::uint32_t r) {
     if (step.sync) {
       if (!recorded(r, step.event)) {
         rank.host = HostState::kSync;
+        watch_host(r);
         return;
       }
     } else {
       if (step.launches > rank.oldest && step.launches - rank.oldest > in_.run_ahead) {
         rank.host = HostState::kRunAhead;
+        watch_host(r);
         return;
       }
       issue(r, step);
@@ -53,11 +55,18 @@ void Play::host(std::uint32_t r) {
   }
   rank.host = HostState::kDone;
   finish_[r] = std::max(finish_[r], rank.clock);
-  if (rank.clock > now_) push(rank.clock, EventClass::kHost, EventKind::kHostEnd, r);
+  watch_host(r);
 }
 
-/// Nothing to do: what the compute stream's time is called may change, and the run lasts until then.
-void Play::host_end(std::uint32_t rank) { touch(rank); }
+/// Once the compute stream has finished, its time is the host's until the host stands still.
+void Play::watch_host(std::uint32_t r) {
+  const std::uint32_t first = t_.rank_first_stream[r];
+  if (first < t_.rank_first_stream[r + 1] && streams_[first].phase != Phase::kFinished) return;
+  touch(r);
+  if (ranks_[r].clock > now_) push(ranks_[r].clock, EventClass::kHost, EventKind::kHostStands, r);
+}
+
+void Play::host_stands(std::uint32_t rank) { touch(rank); }
 
 /// Tells the sink of the allocations and frees from item `first` up to where the host may stop next, the host's clock being `at`.
 void Play::pass_memory(std::uint32_t r, std::uint32_t first, SimTime at) {

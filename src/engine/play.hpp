@@ -52,7 +52,8 @@ class Play {
 
   // host.cpp
   void host(std::uint32_t rank);
-  void host_end(std::uint32_t rank);
+  void host_stands(std::uint32_t rank);
+  void watch_host(std::uint32_t rank);
   void queue_host(std::uint32_t rank);
   void issue(std::uint32_t rank, const HostStep& step);
   void pass_memory(std::uint32_t rank, std::uint32_t first_item, SimTime at);
@@ -118,7 +119,7 @@ class Play {
   std::vector<SimTime> issue_times_;                   // rings of the streams
 
   // This instant, by class.
-  Ids segment_ends_, transfer_ends_, frees_, records_, wakes_, hosts_, host_ends_, launches_, segment_starts_, transfer_starts_, flow_starts_;
+  Ids segment_ends_, transfer_ends_, frees_, records_, wakes_, hosts_, hosts_stand_, launches_, segment_starts_, transfer_starts_, flow_starts_;
   Ids taken_;             // the list being dealt with
   Ids mode_changed_, changed_;
   bool sharing_changed_ = false;

@@ -127,6 +127,7 @@ void Play::record(std::uint32_t stream) {
   if (s.head == table.count) {
     s.phase = Phase::kFinished;
     finish_[s.rank] = std::max(finish_[s.rank], now_);
+    if (s.index == 0) watch_host(s.rank);
     return;
   }
   s.phase = Phase::kIdle;
