@@ -178,6 +178,13 @@ CollectiveCurve read_curve(Reader& r, const Value& v, const std::string& at) {
   c.ranks = r.integer(v, at, "ranks", 1, 1 << 24, 0);
   c.nodes = r.integer(v, at, "nodes", 1, 1 << 24, 1);
   if (c.ranks == 0) r.refuse(at + "/ranks", "a curve states its ranks");
+  c.nccl_version = r.integer(v, at, "nccl_version", 0, 99999, 0);
+  for (const auto& [key, out] : {std::pair{"scale_up_gb_per_s", &c.scale_up_gb_per_s}, std::pair{"nic_gb_per_s", &c.nic_gb_per_s}}) {
+    const Value& speed = v.at(key);
+    if (speed.is_null()) continue;
+    if (speed.is_number() && speed.as_double() > 0) *out = speed.as_double();
+    else r.refuse(fmt::format("{}/{}", at, key), "expected a positive number");
+  }
   c.bytes = r.numbers(v, at, "bytes");
   c.time_us = r.numbers(v, at, "time_us");
   if (!v.at("origin").is_null()) c.origin = r.origin(v.at("origin"), at + "/origin");
@@ -200,7 +207,12 @@ void read_device(Reader& r, const Value& v, const std::string& at, Profile& p) {
   r.parameter(links, at + "/links", "scale_up_efficiency", Range::kShare, p.links.scale_up_efficiency);
   r.parameter(links, at + "/links", "nic_efficiency", Range::kShare, p.links.nic_efficiency);
   r.parameter(links, at + "/links", "pcie_efficiency", Range::kShare, p.links.pcie_efficiency);
-  r.parameter(links, at + "/links", "half_bytes", Range::kPositive, p.links.half_bytes);
+  r.parameter(links, at + "/links", "nvls_efficiency", Range::kShare, p.links.nvls_efficiency);
+  r.parameter(links, at + "/links", "pairs_efficiency", Range::kShare, p.links.pairs_efficiency);
+  r.parameter(links, at + "/links", "ramp_us", Range::kNotNegative, p.links.ramp_us);
+  r.parameter(links, at + "/links", "network_ramp_us", Range::kNotNegative, p.links.network_ramp_us);
+  r.parameter(links, at + "/links", "latency_ratio", Range::kPositive, p.links.latency_ratio);
+  r.parameter(links, at + "/links", "network_latency_ratio", Range::kPositive, p.links.network_latency_ratio);
   r.parameter(v.at("overlap"), at + "/overlap", "hbm_per_wire_byte", Range::kNotNegative, p.overlap.hbm_per_wire_byte);
   r.parameter(v.at("power"), at + "/power", "gamma_tensor", Range::kExponent, p.power.gamma_tensor);
   r.parameter(v.at("power"), at + "/power", "gamma_memory", Range::kExponent, p.power.gamma_memory);
@@ -286,11 +298,16 @@ Profile merge(Profile base, const Profile& over) {
     if (!replaced) kernels.push_back(a);
   }
   base.attention = std::move(kernels);
-  take_items(base.collectives, over.collectives, [](const CollectiveCurve& c) { return std::tie(c.kind, c.algorithm, c.ranks, c.nodes); });
+  take_items(base.collectives, over.collectives, [](const CollectiveCurve& c) { return std::tie(c.kind, c.algorithm, c.ranks, c.nodes, c.nccl_version); });
   take(&LinkProfile::scale_up_efficiency, base.links, over.links);
   take(&LinkProfile::nic_efficiency, base.links, over.links);
   take(&LinkProfile::pcie_efficiency, base.links, over.links);
-  take(&LinkProfile::half_bytes, base.links, over.links);
+  take(&LinkProfile::nvls_efficiency, base.links, over.links);
+  take(&LinkProfile::pairs_efficiency, base.links, over.links);
+  take(&LinkProfile::ramp_us, base.links, over.links);
+  take(&LinkProfile::network_ramp_us, base.links, over.links);
+  take(&LinkProfile::latency_ratio, base.links, over.links);
+  take(&LinkProfile::network_latency_ratio, base.links, over.links);
   take(&OverlapProfile::hbm_per_wire_byte, base.overlap, over.overlap);
   take(&PowerProfile::gamma_tensor, base.power, over.power);
   take(&PowerProfile::gamma_memory, base.power, over.power);

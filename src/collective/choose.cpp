@@ -44,9 +44,14 @@ double plateau(Kind kind, Algorithm algorithm, Protocol protocol, Bytes bytes, c
 
 }  // namespace
 
+LatencyParts nccl_latency_parts(Kind kind, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl) {
+  if (shape.ranks <= 1 || !possible(kind, algorithm, protocol, shape, nccl)) return {};
+  return row_of(algorithm).latency(kind, protocol, shape, nccl);
+}
+
 double nccl_latency_us(Kind kind, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl) {
-  if (shape.ranks <= 1 || !possible(kind, algorithm, protocol, shape, nccl)) return 0;
-  return row_of(algorithm).latency_us(kind, protocol, shape, nccl);
+  const LatencyParts parts = nccl_latency_parts(kind, algorithm, protocol, shape, nccl);
+  return parts.inside_us + parts.network_us;
 }
 
 double nccl_bandwidth_gb_per_s(Kind kind, Algorithm algorithm, Protocol protocol, Bytes bytes, const Shape& shape, const Nccl& nccl) {

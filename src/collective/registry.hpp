@@ -12,7 +12,7 @@ struct AlgorithmRow {
   std::string_view name;
   bool (*possible)(Kind, Protocol, const Shape&, const Nccl&);
   /// Microseconds, base and hops (NCCL src/graph/tuning.cc).
-  double (*latency_us)(Kind, Protocol, const Shape&, const Nccl&);
+  LatencyParts (*latency)(Kind, Protocol, const Shape&, const Nccl&);
   /// Algorithm bandwidth in GB/s, before the corrections by size.
   double (*bandwidth)(Kind, Protocol, const Shape&, const Nccl&);
   Hops (*hops)(Kind, const Shape&);

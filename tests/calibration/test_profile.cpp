@@ -72,7 +72,7 @@ TEST_CASE("a stated parameter keeps its interval and origin, an absent one its d
 
 TEST_CASE("merging replaces classes whole, and sections parameter by parameter") {
   Profile base = read(R"({"provenance":"published","name":"base","gemm":{"bf16":{"efficiency":{"value":0.5,"origin":"published"}},
-      "fp8":{"efficiency":{"value":0.4,"origin":"published"}}},"links":{"nic_efficiency":{"value":0.8,"origin":"published"},"half_bytes":{"value":5,"origin":"published"}},
+      "fp8":{"efficiency":{"value":0.4,"origin":"published"}}},"links":{"nic_efficiency":{"value":0.8,"origin":"published"},"ramp_us":{"value":5,"origin":"published"}},
       "attention":[{"kernel":"fa2","dim":128},{"kernel":"fa2","dim":64}],"collectives":[{"kind":"all_reduce","ranks":8,"bytes":[1],"time_us":[5]}]})");
   const Profile over = read(R"({"provenance":"measured","name":"over","gemm":{"bf16":{"efficiency":{"value":0.6,"origin":"measured"}}},
       "links":{"nic_efficiency":{"value":0.9,"origin":"measured"}},"attention":[{"kernel":"fa3","dim":128},{"kernel":"fa2","dim":64,"query_tile":64}],
@@ -82,7 +82,7 @@ TEST_CASE("merging replaces classes whole, and sections parameter by parameter")
   CHECK(p.gemm.at("bf16").efficiency.value == 0.6);
   CHECK(p.gemm.at("fp8").efficiency.value == 0.4);
   CHECK(p.links.nic_efficiency.value == 0.9);
-  CHECK(p.links.half_bytes.value == 5);
+  CHECK(p.links.ramp_us.value == 5);
   REQUIRE(p.attention.size() == 3);
   CHECK(p.attention[0].kernel == "fa3");  // of the profile that wins: what an unnamed kernel means
   CHECK(p.attention[1].query_tile == 64);

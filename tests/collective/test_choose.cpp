@@ -127,7 +127,7 @@ TEST_CASE("small messages use fewer channels, down to one") {
 }
 
 TEST_CASE("the choice is always one that NCCL enables") {
-  rc::check([] {
+  CHECK(rc::check([] {
     Shape s;
     s.nodes = *rc::gen::element<std::int64_t>(1, 2, 3, 4, 16, 256, 2048);
     s.ranks = s.nodes * *rc::gen::element<std::int64_t>(1, 2, 4, 5, 8, 72);
@@ -151,7 +151,7 @@ TEST_CASE("the choice is always one that NCCL enables") {
     RC_ASSERT(c.channels >= 1 && c.channels <= 64);
     RC_ASSERT(c.nccl_estimate.value() > 0);
     RC_ASSERT(footprint_sms(c, s) == c.channels);
-  });
+  }));
 }
 
 TEST_CASE("one rank needs no collective") {

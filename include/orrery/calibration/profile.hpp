@@ -73,13 +73,23 @@ struct CollectiveCurve {
   std::string algorithm;     ///< "" any
   int ranks = 0, nodes = 1;
   std::vector<double> bytes, time_us;  ///< ascending; time monotone
+  int nccl_version = 0;                       ///< 10000 x major + 100 x minor; 0: not known
+  double scale_up_gb_per_s = 0, nic_gb_per_s = 0;  ///< nominal links it was measured on, per GPU and direction; 0: as the target's
   Origin origin = Origin::kPublished;
   bool operator==(const CollectiveCurve&) const = default;
 };
 
-/// Fitted link efficiencies for extrapolation.
+/// Fitted link efficiencies and latency ratios, for collectives that no curve covers. With X = bytes on the busiest link / (its nominal rate
+/// x efficiency), a transfer takes X (1 + (ramp/X)^e), e = 0.44 inside a domain and 0.6 between (modelling 6.5, corrections).
 struct LinkProfile {
-  Parameter scale_up_efficiency{0.8, 0.7, 0.9}, nic_efficiency{0.9, 0.7, 0.97}, pcie_efficiency{0.88, 0.8, 0.9}, half_bytes{8e6, 1e6, 5e7};
+  Parameter scale_up_efficiency{0.8, 0.7, 0.9};     ///< rings and trees over NVLink
+  Parameter nvls_efficiency{0.65, 0.45, 0.72};      ///< reduction in the switch
+  Parameter pairs_efficiency{0.72, 0.55, 0.85};     ///< sends and receives over NVLink
+  Parameter nic_efficiency{0.9, 0.7, 0.97}, pcie_efficiency{0.88, 0.8, 0.9};
+  Parameter ramp_us{20, 5, 80};                     ///< how slowly the rate inside a domain rises with size
+  Parameter network_ramp_us{150, 40, 300};          ///< the same between domains
+  Parameter latency_ratio{1.3, 0.9, 1.8};           ///< floors over NCCL's latency table, inside a domain
+  Parameter network_latency_ratio{1.5, 1, 6};       ///< the same for its hops between domains
   bool operator==(const LinkProfile&) const = default;
 };
 
@@ -124,7 +134,7 @@ struct Profile {
 /// unordered curves, tiles that are not positive.
 Result<Profile> read_profile(const document::Value& profile, const std::string& file, const std::string& pointer);
 
-/// `over` wins per class: a dtype, a stream kind, an attention (kernel, dim), a collective (kind, algorithm, ranks, nodes), a parameter of
+/// `over` wins per class: a dtype, a stream kind, an attention (kernel, dim), a collective (kind, algorithm, ranks, nodes, NCCL version), a parameter of
 /// links, overlap, power and l2 that it states. Names and coverage are those of `over`.
 Profile merge(Profile base, const Profile& over);
 

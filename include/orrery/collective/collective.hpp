@@ -49,6 +49,11 @@ struct Choice {
 
 /// NCCL's decision for `bytes` (nccl-tests count). Source: NCCL src/graph/tuning.cc by version, as in modelling.md 6.3.
 Choice choose(Kind kind, Bytes bytes, const Shape& shape, const Nccl& nccl);
+/// NCCL's latency term by where it is spent: launch and hops inside domains, hops between them.
+struct LatencyParts {
+  double inside_us = 0, network_us = 0;
+};
+LatencyParts nccl_latency_parts(Kind, Algorithm, Protocol, const Shape&, const Nccl&);
 /// NCCL's latency term in microseconds for one algorithm and protocol, and its bandwidth term (algorithm bandwidth, GB/s); 0: not possible.
 double nccl_latency_us(Kind, Algorithm, Protocol, const Shape&, const Nccl&);
 double nccl_bandwidth_gb_per_s(Kind, Algorithm, Protocol, Bytes, const Shape&, const Nccl&);

@@ -16,14 +16,14 @@ bool can_direct(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nc
   return can(kind, protocol, shape, nccl) && shape.nvswitch;
 }
 
-double direct_latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+LatencyParts direct_latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
   const auto others = static_cast<double>(shape.ranks / shape.nodes - 1);
-  return 2 * (std::min(1.0, others) * intra_hop_us(Algorithm::kCollNetDirect, p, shape, nccl) + others * 0.4) +
-         inter_hop_us(Algorithm::kCollNetDirect, p, shape, nccl);
+  return {2 * (std::min(1.0, others) * intra_hop_us(Algorithm::kCollNetDirect, p, shape, nccl) + others * 0.4),
+          inter_hop_us(Algorithm::kCollNetDirect, p, shape, nccl)};
 }
-double chain_latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
-  return 2 * static_cast<double>(shape.ranks / shape.nodes - 1) * intra_hop_us(Algorithm::kCollNetChain, p, shape, nccl) +
-         inter_hop_us(Algorithm::kCollNetChain, p, shape, nccl);
+LatencyParts chain_latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+  return {2 * static_cast<double>(shape.ranks / shape.nodes - 1) * intra_hop_us(Algorithm::kCollNetChain, p, shape, nccl),
+          inter_hop_us(Algorithm::kCollNetChain, p, shape, nccl)};
 }
 
 double direct_bandwidth(Kind, Protocol, const Shape& shape, const Nccl&) {

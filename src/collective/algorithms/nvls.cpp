@@ -17,8 +17,8 @@ bool can(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
   return gathers(kind) && nccl.version >= 22400 && shape.nodes == 1;
 }
 
-double latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
-  return intra_hop_us(Algorithm::kNvls, p, shape, nccl) + (shape.nodes > 1 ? inter_hop_us(Algorithm::kNvls, p, shape, nccl) : 0);
+LatencyParts latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+  return {intra_hop_us(Algorithm::kNvls, p, shape, nccl), shape.nodes > 1 ? inter_hop_us(Algorithm::kNvls, p, shape, nccl) : 0};
 }
 
 double bandwidth(Kind kind, Protocol, const Shape& shape, const Nccl& nccl) {

@@ -14,8 +14,8 @@ bool can(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
          (shape.arch == Arch::kHopper || shape.arch == Arch::kBlackwell) && shape.nodes > 1 && ranks_per_node(shape) > 1;
 }
 
-double latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
-  return intra_hop_us(Algorithm::kNvlsTree, p, shape, nccl) + 2 * log2_nodes(shape) * inter_hop_us(Algorithm::kNvlsTree, p, shape, nccl);
+LatencyParts latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+  return {intra_hop_us(Algorithm::kNvlsTree, p, shape, nccl), 2 * log2_nodes(shape) * inter_hop_us(Algorithm::kNvlsTree, p, shape, nccl)};
 }
 
 double bandwidth(Kind, Protocol, const Shape& shape, const Nccl& nccl) {

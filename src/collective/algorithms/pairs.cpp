@@ -13,9 +13,10 @@ bool can(Kind kind, Protocol protocol, const Shape&, const Nccl&) {
   return (kind == Kind::kAllToAll || kind == Kind::kSendRecv) && protocol == Protocol::kSimple;
 }
 
-double latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
-  return hop_latencies(Algorithm::kRing, nccl).base[index(p)] + (shape.nodes > 1 ? inter_hop_us(Algorithm::kRing, p, shape, nccl)
-                                                                                 : intra_hop_us(Algorithm::kRing, p, shape, nccl));
+LatencyParts latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+  const double base = hop_latencies(Algorithm::kRing, nccl).base[index(p)];
+  if (shape.nodes > 1) return {base, inter_hop_us(Algorithm::kRing, p, shape, nccl)};
+  return {base + intra_hop_us(Algorithm::kRing, p, shape, nccl), 0};
 }
 
 Hops count(Kind kind, const Shape& shape) {

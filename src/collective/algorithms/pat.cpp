@@ -13,9 +13,10 @@ bool can(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
   return gathers(kind) && protocol == Protocol::kSimple && nccl.version >= 22300 && shape.nodes > 1 && shape.nodes == shape.ranks;
 }
 
-double latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
-  return hop_latencies(Algorithm::kPat, nccl).base[index(p)] + log2_nodes(shape) * inter_hop_us(Algorithm::kPat, p, shape, nccl) / 3.5 +
-         2.8 * static_cast<double>(shape.ranks);  // still linear: NCCL's own measure of its proxy per peer
+LatencyParts latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
+  return {hop_latencies(Algorithm::kPat, nccl).base[index(p)],
+          log2_nodes(shape) * inter_hop_us(Algorithm::kPat, p, shape, nccl) / 3.5 +
+              2.8 * static_cast<double>(shape.ranks)};  // still linear: NCCL's own measure of its proxy per peer
 }
 
 double bandwidth(Kind, Protocol, const Shape& shape, const Nccl&) {

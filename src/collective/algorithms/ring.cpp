@@ -20,15 +20,16 @@ double steps_of(Kind kind, const Shape& shape) {
   return kind == Kind::kAllReduce ? 2 * (n - 1) : gathers(kind) ? n - 1 : n;
 }
 
-double latency(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
+LatencyParts latency(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
   const double base = hop_latencies(Algorithm::kRing, nccl).base[index(protocol)];
   const auto k = static_cast<double>(shape.nodes);
-  double intra = intra_hop_us(Algorithm::kRing, protocol, shape, nccl);
+  const double intra = intra_hop_us(Algorithm::kRing, protocol, shape, nccl);
   const double inter = inter_hop_us(Algorithm::kRing, protocol, shape, nccl);
   const double inter_steps = shape.nodes == 1 ? 0 : kind == Kind::kAllReduce ? 2 * (k - 1) : k - 1;
   // Between nodes every step launches the network proxy, whichever hop is next.
-  if (shape.nodes > 1) intra = std::max(intra, shape.net_overhead_us * (protocol == Protocol::kSimple ? 3 : 1));
-  return base + (steps_of(kind, shape) - inter_steps) * intra + inter_steps * inter;
+  const double overhead = shape.nodes == 1 ? 0 : shape.net_overhead_us * (protocol == Protocol::kSimple ? 3 : 1);
+  const double intra_steps = steps_of(kind, shape) - inter_steps;
+  return {base + intra_steps * intra, inter_steps * inter + intra_steps * std::max(0.0, overhead - intra)};
 }
 
 double bandwidth(Kind kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {

@@ -14,11 +14,10 @@ bool can(Kind kind, Protocol protocol, const Shape& shape, const Nccl&) {
   return kind == Kind::kAllReduce && (protocol != Protocol::kLL128 || shape.nvlink);
 }
 
-double latency(Kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
+LatencyParts latency(Kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {
   const auto chain = static_cast<double>(shape.ranks / shape.nodes - 1);
-  return hop_latencies(Algorithm::kTree, nccl).base[index(protocol)] +
-         2 * (chain * intra_hop_us(Algorithm::kTree, protocol, shape, nccl) +
-              log2_nodes(shape) * inter_hop_us(Algorithm::kTree, protocol, shape, nccl));
+  return {hop_latencies(Algorithm::kTree, nccl).base[index(protocol)] + 2 * chain * intra_hop_us(Algorithm::kTree, protocol, shape, nccl),
+          2 * log2_nodes(shape) * inter_hop_us(Algorithm::kTree, protocol, shape, nccl)};
 }
 
 double bandwidth(Kind, Protocol protocol, const Shape& shape, const Nccl& nccl) {

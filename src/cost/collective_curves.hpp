@@ -1,0 +1,23 @@
+#pragma once
+// Measured and published curves of collectives: which one answers, and what it says.
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "orrery/calibration/profile.hpp"
+
+namespace orrery::cost {
+
+struct CurveTime {
+  double time_us = 0, floor_us = 0;
+  bool exact = false;   ///< a point of the curve
+  bool beyond = false;  ///< larger than its largest size: time_us is that of the largest
+};
+/// Monotone log-log interpolation; below the smallest size its time, which is the latency floor (modelling 6.5).
+CurveTime read_curve(const calibration::CollectiveCurve& curve, double bytes);
+
+/// Of the curves of (kind, algorithm or any, ranks, nodes), the one whose NCCL version is nearest; nullptr: none.
+const calibration::CollectiveCurve* find_curve(const std::vector<calibration::CollectiveCurve>& curves, std::string_view kind,
+                                               std::string_view algorithm, bool any_algorithm, std::int64_t ranks, std::int64_t nodes, int nccl_version);
+
+}  // namespace orrery::cost
