@@ -108,7 +108,7 @@ TensorId Writer::math_attention(TensorId q, const KeysValues& kv) {
   if (group > 1) {
     full.keys = full.own_keys = activation("keys_repeated", wide);
     full.values = full.own_values = activation("values_repeated", wide);
-    stream("repeat_kv", StreamKind::kCopy, 2 * bytes(kvn), 2 * bytes(wide), 2, {kv.keys, kv.values}, {full.keys, full.values}, kNoRegion);
+    stream("repeat_kv", StreamKind::kCopy, 2 * bytes(kvn), 2 * bytes(wide), 2, {kv.keys, kv.values}, {full.keys, full.values}, kCoreAttention);
     tape.on_backward([=, this] {
       const TensorId dk = activation("key_rotated_gradient", kvn), dv = activation("value_gradient", kvn);
       backward_stream("repeat_kv_backward", StreamKind::kReduce, 2 * bytes(wide), 2 * bytes(kvn), 2, {tape.gradient(full.keys), tape.gradient(full.values)}, {dk, dv});

@@ -1,13 +1,10 @@
 // Every shipped model is read, and has the parameters that its publisher's checkpoint has.
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <string>
 
 #include "catch.h"
-#include "orrery/document/value.hpp"
+#include "orrery/document/document.hpp"
 #include "orrery/workload/layers.hpp"
 #include "orrery/workload/model.hpp"
 
@@ -19,14 +16,11 @@ namespace {
 const std::filesystem::path kFolder = std::filesystem::path(ORRERY_SOURCE_DIR) / "configs" / "models";
 
 Model load(const std::string& name) {
-  std::ifstream in(kFolder / (name + ".json"));
-  std::ostringstream text;
-  text << in.rdbuf();
-  const auto value = document::parse(text.str(), name);
-  REQUIRE(value);
-  CHECK(value->at("name").as_string() == name);
-  CHECK_FALSE(value->at("sources").items().empty());
-  const auto model = read_model(*value, name, "");
+  const auto read = document::load("model", name, "", "", "");
+  REQUIRE(read);
+  CHECK(read->value.at("name").as_string() == name);
+  CHECK_FALSE(read->value.at("sources").items().empty());
+  const auto model = read_model(read->value, name, "");
   REQUIRE(model);
   return *model;
 }
