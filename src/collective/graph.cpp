@@ -74,7 +74,11 @@ Graph graph(Algorithm algorithm, const Shape& shape) {
     available = std::min(available, inside / static_cast<double>(nics));
   }
   const double speed = fit(inter_speeds(shape.arch), available);
-  return {static_cast<int>(std::min<std::int64_t>(nics, 32)), speed, speed};
+  const int channels = static_cast<int>(std::min<std::int64_t>(nics, 32));
+  // Few fast channels are split in two (NCCL search.cc, ncclTopoDupChannels); Hopper and later keep more than four of them whole.
+  const bool recent = shape.arch == Arch::kHopper || shape.arch == Arch::kBlackwell;
+  if (speed >= 25 && (!recent || speed >= 50 || channels <= 4)) return {2 * channels, speed / 2, speed / 2};
+  return {channels, speed, speed};
 }
 
 }  // namespace orrery::collective

@@ -76,7 +76,8 @@ CollectiveTime between(const Request& q, const CollectiveCurve& fewer, const Col
 
 std::optional<CollectiveTime> from_curves(const Request& q) {
   // A curve of no stated algorithm is what NCCL chose by itself: it does not answer for a forced one.
-  const bool own_choice = collective::choose(q.kind, Bytes(static_cast<std::int64_t>(q.bytes)), q.shape, q.nccl).algorithm == q.choice.algorithm;
+  const bool reduced = q.shape.sharp && q.shape.nodes > 1;  // nor for a fabric that reduces: the curves' did not
+  const bool own_choice = !reduced && collective::choose(q.kind, Bytes(static_cast<std::int64_t>(q.bytes)), q.shape, q.nccl).algorithm == q.choice.algorithm;
   const auto find = [&](std::int64_t ranks) -> const CollectiveCurve* {
     const CollectiveCurve* curve = find_curve(q.profile.collectives, to_string(q.kind), to_string(q.choice.algorithm), own_choice, ranks, q.shape.nodes, q.nccl.version);
     // What a switch of stated speed carries says nothing of a host bus.
@@ -115,7 +116,7 @@ CollectiveTime point_to_point_time(Bytes bytes, const Shape& shape, bool same_do
     // An all-to-all of two is one send and one receive of half the array on each side: the same kernel as a send.
     const collective::Choice choice = collective::choose(Kind::kAllToAll, Bytes(2 * bytes.value()), pair, nccl);
     const Request q{Kind::kAllToAll, 2 * size, choice, pair, nccl, profile};
-    if (const CollectiveCurve* curve = find_curve(profile.collectives, to_string(Kind::kAllToAll), to_string(choice.algorithm), true, 2, 1, nccl.version)) {
+    if (const CollectiveCurve* curve = find_curve(profile.collectives, to_string(Kind::kAllToAll), to_string(choice.algorithm), true, 2, 1, nccl.version); curve != nullptr && shape.nvlink) {
       return from_curve(q, *curve);
     }
     const ModelTime m = model_time(Kind::kSendRecv, collective::Algorithm::kPairs, size, pair, nccl, profile.links);
@@ -123,9 +124,9 @@ CollectiveTime point_to_point_time(Bytes bytes, const Shape& shape, bool same_do
   }
   // One hop: launch inside, NCCL's proxy and the route between. It fills its pipeline once, not once per step, so it ramps as a link does.
   const calibration::LinkProfile& links = profile.links;
-  const double launch = collective::nccl_latency_parts(Kind::kSendRecv, collective::Algorithm::kPairs, collective::Protocol::kSimple, pair, nccl).inside_us;
-  constexpr double kProxyUs = 2.7;  // NCCL's LL network hop (src/graph/tuning.cc)
-  const double latency = launch * links.latency_ratio.value + kProxyUs * links.network_latency_ratio.value + wire_latency.value() * 1e6;
+  const collective::LatencyParts parts =
+      collective::nccl_latency_parts(Kind::kSendRecv, collective::Algorithm::kPairs, collective::Protocol::kSimple, pair, nccl);
+  const double latency = parts.inside_us * links.latency_ratio.value + parts.network_us * links.network_latency_ratio.value + wire_latency.value() * 1e6;
   const double plateau = size / (shape.nic_per_gpu.value() * links.nic_efficiency.value) * 1e6;
   return microseconds(latency, ramped_us(plateau, links.ramp_us.value, kNetworkRampExponent),
                       weaker(weaker(Origin::kExtrapolated, links.nic_efficiency.origin), links.network_latency_ratio.origin));

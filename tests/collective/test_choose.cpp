@@ -160,3 +160,19 @@ TEST_CASE("one rank needs no collective") {
   CHECK(footprint_sms(c, hopper(1)) == 0);
   CHECK(hops(Kind::kAllReduce, c.algorithm, hopper(1)).intra_out == 0);
 }
+
+TEST_CASE("an all-to-all posts to every peer, so its latency grows with the group; a send does not") {
+  const auto us = [](Kind kind, std::int64_t n, std::int64_t k) { return nccl_latency_us(kind, Algorithm::kPairs, Protocol::kSimple, hopper(n, k), {22700}); };
+  CHECK(us(Kind::kAllToAll, 2, 1) == Approx(6.6 + 0.6));
+  CHECK(us(Kind::kAllToAll, 8, 1) == Approx(6.6 + 0.6 + 6 * 0.4));
+  CHECK(us(Kind::kAllToAll, 64, 64) == Approx(6.6 + 5.0 + 62 * 1.0));
+  CHECK(us(Kind::kAllToAll, 64, 8) == Approx(6.6 + 0.6 + 6 * 0.4 + 2.7 + 6 * 1.0));  // 56 remote peers, 8 to a rail
+  CHECK(us(Kind::kSendRecv, 64, 64) == Approx(6.6 + 5.0));
+}
+
+TEST_CASE("a node with one GPU splits its NIC into two channels, which lets trees use all of it") {
+  Shape s = hopper(64, 64);
+  // 2 channels x 24 GB/s x 0.92, plain tree pattern 0.85, half for the two directions of a reduction.
+  CHECK(nccl_bandwidth_gb_per_s(Kind::kAllReduce, Algorithm::kTree, Protocol::kSimple, 8_GiB, s, {22700}) == Approx(2 * 24 * 0.92 * 0.85 / 2));
+  CHECK(choose(Kind::kAllReduce, 32_MiB, s, {22700}).algorithm == Algorithm::kTree);
+}

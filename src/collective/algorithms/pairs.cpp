@@ -1,5 +1,5 @@
 // Pairs: grouped sends and receives. An all-to-all is n-1 exchanges of S/n per rank; a send_recv passes S to the next rank, as
-// nccl-tests' sendrecv does. NCCL has no score for them: there is nothing to choose from, so the latency is one hop of a Simple ring.
+// nccl-tests' sendrecv does. NCCL has no score for them: there is nothing to choose from.
 #include <algorithm>
 
 #include "collective/graph.hpp"
@@ -13,10 +13,19 @@ bool can(Kind kind, Protocol protocol, const Shape&, const Nccl&) {
   return (kind == Kind::kAllToAll || kind == Kind::kSendRecv) && protocol == Protocol::kSimple;
 }
 
-LatencyParts latency(Kind, Protocol p, const Shape& shape, const Nccl& nccl) {
-  const double base = hop_latencies(Algorithm::kRing, nccl).base[index(p)];
-  if (shape.nodes > 1) return {base, inter_hop_us(Algorithm::kRing, p, shape, nccl)};
-  return {base + intra_hop_us(Algorithm::kRing, p, shape, nccl), 0};
+/// Small messages travel as LL. Each further peer costs: 0.4 us of serialisation inside a domain (NCCL src/graph/tuning.cc, arity), a
+/// network post between domains, for up to 8 messages at once where NVLink gathers them on a rail (PXN).
+LatencyParts latency(Kind kind, Protocol, const Shape& shape, const Nccl& nccl) {
+  const auto g = static_cast<double>(ranks_per_node(shape)), n = static_cast<double>(shape.ranks);
+  const bool all = kind == Kind::kAllToAll;
+  LatencyParts parts;
+  parts.inside_us = hop_latencies(Algorithm::kRing, nccl).base[index(Protocol::kLL)];
+  if (g > 1) parts.inside_us += intra_hop_us(Algorithm::kRing, Protocol::kLL, shape, nccl) + (all ? 0.4 * (g - 2) : 0);
+  if (shape.nodes > 1) {
+    const double gathered = shape.nvlink && g > 1 ? std::min(g, 8.0) : 1;
+    parts.network_us = inter_hop_us(Algorithm::kRing, Protocol::kLL, shape, nccl) + (all ? ((n - g) / gathered - 1) * shape.net_overhead_us : 0);
+  }
+  return parts;
 }
 
 Hops count(Kind kind, const Shape& shape) {

@@ -48,14 +48,16 @@ std::array<BinaryTree, 2> double_binary_tree(int nodes) {
 }
 
 double double_tree_load(std::int64_t nodes) {
-  const auto trees = double_binary_tree(static_cast<int>(nodes));
-  std::size_t busiest = 0;
-  for (std::size_t node = 0; node < static_cast<std::size_t>(nodes); ++node) {
-    std::size_t edges = 0;
-    for (const BinaryTree& tree : trees) edges += tree.children[node].size() + (tree.parent[node] >= 0 ? 1 : 0);
-    busiest = std::max(busiest, edges);
+  // Edges of each node in both trees, without building them: a large group is asked often.
+  const int k = static_cast<int>(nodes);
+  std::vector<int> edges(static_cast<std::size_t>(k), 0);
+  for (int node = 1; node < k; ++node) {
+    for (const int end : {node, parent_of(node, k)}) {
+      ++edges[static_cast<std::size_t>(end)];
+      ++edges[static_cast<std::size_t>(k % 2 == 0 ? k - 1 - end : (end + 1) % k)];
+    }
   }
-  return static_cast<double>(busiest) / 2;
+  return static_cast<double>(*std::max_element(edges.begin(), edges.end())) / 2;
 }
 
 }  // namespace orrery::collective
