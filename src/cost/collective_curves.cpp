@@ -6,6 +6,31 @@
 #include <utility>
 
 namespace orrery::cost {
+namespace {
+
+/// Slope of log time over log bytes between points i and i+1.
+double chord(const calibration::CollectiveCurve& c, std::size_t i) {
+  return std::log(c.time_us[i + 1] / c.time_us[i]) / std::log(c.bytes[i + 1] / c.bytes[i]);
+}
+
+/// Slope at point i that keeps the cubic monotone: weighted harmonic mean of the chords beside it, zero at a flat one; one-sided at the
+/// ends. Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5(2), 1984.
+double slope(const calibration::CollectiveCurve& c, std::size_t i) {
+  const std::size_t last = c.bytes.size() - 1;
+  if (last == 1) return chord(c, 0);
+  const auto width = [&](std::size_t k) { return std::log(c.bytes[k + 1] / c.bytes[k]); };
+  if (i == 0 || i == last) {
+    const std::size_t near = i == 0 ? 0 : last - 1, next = i == 0 ? 1 : last - 2;
+    const double s = ((2 * width(near) + width(next)) * chord(c, near) - width(near) * chord(c, next)) / (width(near) + width(next));
+    return std::clamp(s, 0.0, 3 * chord(c, near));
+  }
+  const double before = chord(c, i - 1), after = chord(c, i);
+  if (before <= 0 || after <= 0) return 0;
+  const double a = 2 * width(i) + width(i - 1), b = width(i) + 2 * width(i - 1);
+  return (a + b) / (a / before + b / after);
+}
+
+}  // namespace
 
 CurveTime read_curve(const calibration::CollectiveCurve& curve, double bytes) {
   CurveTime out;
@@ -22,8 +47,10 @@ CurveTime read_curve(const calibration::CollectiveCurve& curve, double bytes) {
     out.time_us = curve.time_us[i];
     return out;
   }
-  const double x = std::log(bytes / curve.bytes[i - 1]) / std::log(curve.bytes[i] / curve.bytes[i - 1]);
-  out.time_us = curve.time_us[i - 1] * std::pow(curve.time_us[i] / curve.time_us[i - 1], x);
+  const double width = std::log(curve.bytes[i] / curve.bytes[i - 1]), x = std::log(bytes / curve.bytes[i - 1]) / width;
+  const double rise = std::log(curve.time_us[i] / curve.time_us[i - 1]);
+  const double log_time = (3 - 2 * x) * x * x * rise + x * (1 - x) * width * ((1 - x) * slope(curve, i - 1) - x * slope(curve, i));
+  out.time_us = curve.time_us[i - 1] * std::exp(log_time);
   return out;
 }
 

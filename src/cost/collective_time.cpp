@@ -1,5 +1,5 @@
 // How long a lone collective takes (modelling 6.5), split into a latency that needs no bandwidth and a transfer.
-//   1. A curve for these ranks and domains: log-log interpolation. Its time at the smallest size is the latency floor, the rest transfer.
+//   1. A curve for these ranks and domains: monotone interpolation in log-log. Its time at the smallest size is the latency floor, the rest transfer.
 //   2. Inside a domain, curves for fewer and for more ranks: interpolated in log(ranks).
 //   3. Beyond the largest size of a curve: its last transfer, scaled as the parametric model scales.
 //   4. No curve: the parametric model.

@@ -77,10 +77,23 @@ calibration::Profile one_curve(Origin origin, double scale_up = 450) {
 
 }  // namespace
 
-TEST_CASE("a point of a curve is the curve's time, and between points the logarithm is interpolated") {
+TEST_CASE("a point of a curve is the curve's time; between points it rises, and follows a power law exactly") {
   const auto p = one_curve(Origin::kMeasured);
   CHECK(us(time_of(Kind::kAllReduce, 1048576, h100(8), p)) == Approx(30));
-  CHECK(us(time_of(Kind::kAllReduce, 4194304, h100(8), p)) == Approx(30 * std::sqrt(120.0 / 30)));
+  for (std::int64_t bytes = 1024; bytes < 16777216; bytes += bytes / 16) {
+    CHECK(us(time_of(Kind::kAllReduce, bytes + bytes / 16, h100(8), p)) >= us(time_of(Kind::kAllReduce, bytes, h100(8), p)));
+  }
+  calibration::Profile power;  // time = bytes^0.8 / 100: a straight line in log-log
+  power.collectives.push_back({"all_reduce", "", 8, 1, {}, {}, 0, 450, 0, Origin::kMeasured});
+  for (double b = 1 << 20; b <= 1 << 30; b *= 4) {
+    power.collectives[0].bytes.push_back(b);
+    power.collectives[0].time_us.push_back(std::pow(b, 0.8) / 100);
+  }
+  CHECK(us(time_of(Kind::kAllReduce, 3 << 20, h100(8), power)) == Approx(std::pow(3 << 20, 0.8) / 100));
+  CHECK(us(time_of(Kind::kAllReduce, 700 << 20, h100(8), power)) == Approx(std::pow(700 << 20, 0.8) / 100));
+  // Convex, as every collective is where bandwidth takes over: the chord from 30 to 120 is above.
+  CHECK(us(time_of(Kind::kAllReduce, 4194304, h100(8), p)) < 60);
+  CHECK(us(time_of(Kind::kAllReduce, 4194304, h100(8), p)) > 30);
   CHECK(us(time_of(Kind::kAllReduce, 8, h100(8), p)) == Approx(15));
 }
 
