@@ -110,6 +110,7 @@ class Builder {
     const std::size_t offset = position > 0 ? position - 1 : 0;
     if (e.id == kOutOfRange) return refuse(token.size() + 1, fmt::format("the number {} is out of range: no 64-bit floating point number holds it", token.substr(0, 40)));
     if (offset >= text_.size()) return refuse_at(text_.size(), "the text ends before the document does");
+    if (text_[offset] == '\0') return refuse_at(offset, "not JSON: a NUL");  // where the library believes the text ends
     return refuse_at(offset, fmt::format("not JSON: {}", reason(e.what())));
   }
 

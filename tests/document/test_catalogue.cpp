@@ -1,18 +1,16 @@
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "catch.h"
 #include "document/description.hpp"
 #include "orrery/document/document.hpp"
 #include "scenarios.hpp"
+#include "temporary.hpp"
 
 using namespace orrery;
 using document::Document;
 using document::Override;
 using document::Value;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -32,29 +30,20 @@ class Catalogue {
     write("models/truncated.json", R"({"schema": )");
     write("models/list.json", "[]");
     write("models/bare.json", R"({"layers": 1})");
-    ::setenv("ORRERY_CONFIG_DIR", root_.c_str(), 1);
+    ::setenv("ORRERY_CONFIG_DIR", folder_.path().c_str(), 1);
   }
   ~Catalogue() {
     if (old_.empty()) ::unsetenv("ORRERY_CONFIG_DIR");
     else ::setenv("ORRERY_CONFIG_DIR", old_.c_str(), 1);
-    fs::remove_all(root_);
   }
   Catalogue(const Catalogue&) = delete;
   Catalogue& operator=(const Catalogue&) = delete;
 
-  void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name) << text;
-  }
-  [[nodiscard]] std::string path(const std::string& name) const { return (root_ / name).string(); }
+  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path(name); }
 
  private:
-  static fs::path make() {
-    std::string name = (fs::temp_directory_path() / "orrery-catalogue-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    return name;
-  }
-  fs::path root_ = make();
+  test::TemporaryFolder folder_;
   std::string old_;
 };
 
