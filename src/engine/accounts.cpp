@@ -8,8 +8,8 @@ namespace orrery::engine {
 
 /// The account of the transfer that a launched stream has in flight; of a batch, the first pair in the batch's order that is.
 std::uint32_t Play::account_in_flight(const StreamState& s) const {
-  const Code& code = code_of(s);
-  const Rank& rank = in_.ranks[s.rank];
+  const Code& code = *s.code;
+  const Rank& rank = *ranks_[s.rank].input;
   const auto account = [&](std::uint32_t activity) {
     const Activity& a = activities_[activity];
     return a.in_flight ? in_.transfers[a.transfer].account : kNone;
@@ -27,12 +27,12 @@ std::uint32_t Play::account_in_flight(const StreamState& s) const {
 }
 
 std::uint32_t Play::account_of(std::uint32_t stream) const {
-  const std::uint32_t first = t_.rank_first_stream[streams_[stream].rank];
+  const RankState& rank = ranks_[streams_[stream].rank];
   // A chain of waits visits a stream once; a longer one is a circle, which no instant resolves.
-  for (std::uint32_t hops = t_.rank_first_stream[streams_[stream].rank + 1] - first; hops > 0; --hops) {
+  for (std::uint32_t hops = rank.streams; hops > 0; --hops) {
     const StreamState& s = streams_[stream];
     switch (s.phase) {
-      case Phase::kSegment: return in_.programs[in_.ranks[s.rank].program].segments[code_of(s).index].account;
+      case Phase::kSegment: return in_.programs[rank.input->program].segments[s.code->index].account;
       case Phase::kLaunched: {
         const std::uint32_t account = account_in_flight(s);
         return account == kNone ? kWaitsForPeer : account;
@@ -42,17 +42,17 @@ std::uint32_t Play::account_of(std::uint32_t stream) const {
       case Phase::kFinished: return kWaitsForPeer;
       case Phase::kIdle: break;
     }
-    const std::uint32_t wait = code_of(s).wait;
-    if (wait == kNone || recorded(s.rank, wait)) return kWaitsForHost;
-    const Place& producer = t_.recorder[program_of(s.rank).first_event + wait];
+    const std::uint32_t wait = s.code->wait;
+    if (wait == kNone || recorded(rank, wait)) return kWaitsForHost;
+    const Place& producer = t_.recorder[rank.program->first_event + wait];
     if (producer.stream == kNone) return kWaitsForPeer;
-    stream = first + producer.stream;
+    stream = rank.first_stream + producer.stream;
   }
   return kWaitsForPeer;
 }
 
 std::uint32_t Play::classify(std::uint32_t rank) const {
-  const std::uint32_t first = t_.rank_first_stream[rank], end = t_.rank_first_stream[rank + 1];
+  const std::uint32_t first = ranks_[rank].first_stream, end = first + ranks_[rank].streams;
   if (first < end && streams_[first].phase != Phase::kFinished) return account_of(first);
   for (std::uint32_t stream = first; stream < end; ++stream) {
     const StreamState& s = streams_[stream];

@@ -1,5 +1,6 @@
 // The run loop. See play.hpp for how one instant is dealt with.
 #include <algorithm>
+#include <bit>
 
 #include "engine/play.hpp"
 
@@ -22,6 +23,7 @@ Play::Play(const Input& input, const SegmentTimes& times, const Options& options
   streams_.resize(t_.rank_first_stream.back());
   ranks_.resize(ranks);
   events_.resize(t_.rank_first_event.back());
+  meetings_.resize(streams_.size());
   next_launches_.resize(streams_.size(), UINT64_MAX);
   account_ps_.resize(ranks * input.accounts);
   finish_.resize(ranks);
@@ -29,14 +31,24 @@ Play::Play(const Input& input, const SegmentTimes& times, const Options& options
   wanted_.resize(ranks);
   std::size_t ring = 0;
   for (std::uint32_t r = 0; r < ranks; ++r) {
-    const ProgramTable& program = program_of(r);
-    ranks_[r].oldest = UINT64_MAX;
+    RankState& rank = ranks_[r];
+    const ProgramTable& program = t_.programs[input.ranks[r].program];
+    rank.oldest = UINT64_MAX;
+    rank.first_stream = t_.rank_first_stream[r];
+    rank.streams = program.streams;
+    rank.program = &program;
+    rank.step = t_.steps.data() + program.first_step;
+    rank.events = events_.data() + t_.rank_first_event[r];
+    rank.input = &input.ranks[r];
     for (std::uint32_t i = 0; i < program.streams; ++i) {
       const StreamTable& table = t_.streams[program.first_stream + i];
       StreamState& s = streams_[t_.rank_first_stream[r] + i];
       s.rank = r;
       s.index = static_cast<std::uint8_t>(i);
+      s.code = t_.codes.data() + table.begin;
+      s.count = table.count;
       s.ring = static_cast<std::uint32_t>(ring);
+      s.ring_bits = static_cast<std::uint8_t>(std::countr_zero(table.ring));
       ring += table.ring;
       ORRERY_ASSERT(ring < kNone, "issue times of all streams fit 32-bit positions");
       if (table.count == 0) {
@@ -44,7 +56,7 @@ Play::Play(const Input& input, const SegmentTimes& times, const Options& options
         continue;
       }
       next_launches_[t_.rank_first_stream[r] + i] = t_.codes[table.begin].launches;
-      ranks_[r].oldest = std::min(ranks_[r].oldest, t_.codes[table.begin].launches);
+      rank.oldest = std::min(rank.oldest, t_.codes[table.begin].launches);
     }
     wanted_[r] = options.sink != nullptr && options.sink->wants(r);
     queue_host(r);
@@ -74,9 +86,10 @@ Play::Play(const Input& input, const SegmentTimes& times, const Options& options
   }
   maxmin_.reserve(activities_.size(), usages);
   queue_.reserve(streams_.size() + activities_.size() + ranks);
-  for (Ids* list : {&segment_ends_, &records_, &wakes_, &launches_, &segment_starts_, &taken_}) list->reserve(2 * streams_.size());
-  for (Ids* list : {&hosts_, &hosts_stand_, &mode_changed_, &changed_}) list->reserve(ranks);
-  for (Ids* list : {&transfer_ends_, &frees_, &transfer_starts_, &flow_starts_}) list->reserve(activities_.size());
+  for (const List list : {kSegmentEnds, kRecords, kWakes, kLaunches, kSegmentStarts}) lists_[list].reserve(2 * streams_.size());
+  for (const List list : {kTransferEnds, kFrees, kTransferStarts, kFlowStarts}) lists_[list].reserve(activities_.size());
+  for (Ids* list : {&lists_[kHosts], &lists_[kHostsStand], &mode_changed_, &changed_}) list->reserve(ranks);
+  taken_.reserve(2 * streams_.size());
   flows_changed_.reserve(input.resources.size());
 }
 
@@ -90,47 +103,58 @@ std::uint64_t Play::push(SimTime at, EventClass c, EventKind kind, std::uint32_t
 void Play::take(const Event& event) {
   switch (event.kind) {
     case EventKind::kSegmentEnd:
-      if (streams_[event.target].ticket == event.order) segment_ends_.push_back(event.target);
+      if (streams_[event.target].ticket == event.order) add(kSegmentEnds, event.target);
       return;
     case EventKind::kTransferEnd:
-      if (activities_[event.target].ticket == event.order) transfer_ends_.push_back(event.target);
+      if (activities_[event.target].ticket == event.order) add(kTransferEnds, event.target);
       return;
     case EventKind::kIssued:
       streams_[event.target].timed = false;
-      wakes_.push_back(event.target);
+      add(kWakes, event.target);
       return;
-    case EventKind::kHostStands: hosts_stand_.push_back(event.target); return;
-    case EventKind::kLaunch: launches_.push_back(event.target); return;
-    case EventKind::kFlow: flow_starts_.push_back(event.target); return;
+    case EventKind::kHostStands: add(kHostsStand, event.target); return;
+    case EventKind::kLaunch: add(kLaunches, event.target); return;
+    case EventKind::kFlow: add(kFlowStarts, event.target); return;
   }
 }
 
-template <class Work>
-bool Play::drain(Ids& list, Work work) {
-  if (list.empty()) return false;
-  taken_.swap(list);
-  for (const std::uint32_t id : taken_) work(id);
-  dealt_with_ += static_cast<std::int64_t>(taken_.size());
-  taken_.clear();
-  return true;
+template <void (Play::*kWork)(std::uint32_t)>
+void Play::each_taken() {
+  for (const std::uint32_t id : taken_) (this->*kWork)(id);
 }
 
-bool Play::deal_with_lowest_class() {
-  const auto run = [this](Ids& list, void (Play::*work)(std::uint32_t)) { return drain(list, [&](std::uint32_t id) { (this->*work)(id); }); };
-  return run(segment_ends_, &Play::end_segment) || run(transfer_ends_, &Play::end_transfer) || run(frees_, &Play::free_transfer) ||
-         run(records_, &Play::record) || run(wakes_, &Play::wake) || run(hosts_, &Play::host) || run(hosts_stand_, &Play::host_stands) ||
-         run(launches_, &Play::launch) || run(segment_starts_, &Play::start_segment) || run(transfer_starts_, &Play::start_transfer) ||
-         run(flow_starts_, &Play::start_flow);
+/// Until all lists are empty: takes the whole list of the lowest class.
+void Play::deal_with_lists() {
+  while (pending_ != 0) {
+    const auto list = static_cast<List>(std::countr_zero(pending_));
+    pending_ &= pending_ - 1;
+    taken_.swap(lists_[list]);
+    dealt_with_ += static_cast<std::int64_t>(taken_.size());
+    switch (list) {
+      case kSegmentEnds: each_taken<&Play::end_segment>(); break;
+      case kTransferEnds: each_taken<&Play::end_transfer>(); break;
+      case kFrees: each_taken<&Play::free_transfer>(); break;
+      case kRecords: each_taken<&Play::record>(); break;
+      case kWakes: each_taken<&Play::wake>(); break;
+      case kHosts: each_taken<&Play::host>(); break;
+      case kHostsStand: each_taken<&Play::host_stands>(); break;
+      case kLaunches: each_taken<&Play::launch>(); break;
+      case kSegmentStarts: each_taken<&Play::start_segment>(); break;
+      case kTransferStarts: each_taken<&Play::start_transfer>(); break;
+      case kFlowStarts: each_taken<&Play::start_flow>(); break;
+      case kLists: break;
+    }
+    taken_.clear();
+  }
 }
 
 /// One instant, to its end.
 void Play::settle() {
-  while (deal_with_lowest_class() || sharing_changed_ || !mode_changed_.empty()) {
-    while (deal_with_lowest_class()) {
-    }
+  do {
+    deal_with_lists();
     if (sharing_changed_) share();
     if (!mode_changed_.empty()) update_modes();
-  }
+  } while (pending_ != 0);
   sample();
 }
 
@@ -171,9 +195,9 @@ Result Play::result() {
     for (const SimTime ps : rank.account_ps) sum += ps;
     ORRERY_ASSERT(sum == out.end, "the accounts of a rank share the whole run");
     rank.finish = finish_[r];
-    rank.peak_bytes = program_of(r).peak_bytes;
+    rank.peak_bytes = ranks_[r].program->peak_bytes;
     rank.peak_at = peak_at_[r];
-    rank.peak_kind_bytes = program_of(r).peak_kinds;
+    rank.peak_kind_bytes = ranks_[r].program->peak_kinds;
     out.ranks.push_back(std::move(rank));
   }
   for (std::size_t p = 0; p < in_.programs.size(); ++p) {

@@ -6,25 +6,20 @@
 
 namespace orrery::engine {
 
-void Play::queue_host(std::uint32_t rank) {
-  if (ranks_[rank].host_queued) return;
-  ranks_[rank].host_queued = true;
-  hosts_.push_back(rank);
-}
-
-void Play::issue(std::uint32_t r, const HostStep& step) {
-  const std::uint32_t stream = t_.rank_first_stream[r] + step.stream;
+void Play::issue(const RankState& rank, const HostStep& step) {
+  const std::uint32_t stream = rank.first_stream + step.stream;
   StreamState& s = streams_[stream];
-  const std::uint32_t ring = table_of(s).ring;
-  ORRERY_ASSERT(s.issued - s.head <= ring, "a ring holds all that the run-ahead lets the host issue");
-  issue_times_[s.ring + (s.issued & (ring - 1))] = ranks_[r].clock + step.lead;
-  if (s.head == s.issued && s.phase == Phase::kIdle) wakes_.push_back(stream);
+  ORRERY_ASSERT(s.issued - s.head <= 1U << s.ring_bits, "a ring holds all that the run-ahead lets the host issue");
+  issue_times_[s.slot(s.issued)] = rank.clock + step.lead;
+  if (s.head == s.issued && s.phase == Phase::kIdle) add(kWakes, stream);
   ++s.issued;
 }
 
 void Play::host(std::uint32_t r) {
   RankState& rank = ranks_[r];
-  const ProgramTable& program = program_of(r);
+  const ProgramTable& program = *rank.program;
+  const HostStep* const begin = t_.steps.data() + program.first_step;
+  const HostStep* const peak = program.peak_step == kNone || program.peak_step == 0 ? nullptr : begin + (program.peak_step - 1);
   rank.host_queued = false;
   const bool first = rank.host == HostState::kRuns;
   if (first) {
@@ -33,10 +28,10 @@ void Play::host(std::uint32_t r) {
     rank.clock = program.before_first_step;
   }
   rank.clock = std::max(rank.clock, now_);  // it stood still until something happened at this instant
-  for (; rank.step < program.steps; ++rank.step) {
-    const HostStep& step = t_.steps[program.first_step + rank.step];
+  for (; rank.step != begin + program.steps; ++rank.step) {
+    const HostStep& step = *rank.step;
     if (step.sync) {
-      if (!recorded(r, step.event)) {
+      if (!recorded(rank, step.event)) {
         rank.host = HostState::kSync;
         watch_host(r);
         return;
@@ -47,10 +42,10 @@ void Play::host(std::uint32_t r) {
         watch_host(r);
         return;
       }
-      issue(r, step);
+      issue(rank, step);
     }
-    if (rank.step + 1 == program.peak_step) peak_at_[r] = rank.clock + program.peak_offset;
-    if (wanted_[r]) pass_memory(r, step.item + 1, rank.clock + in_.programs[in_.ranks[r].program].host[step.item].cost);
+    if (rank.step == peak) peak_at_[r] = rank.clock + program.peak_offset;
+    if (wanted_[r]) pass_memory(r, step.item + 1, rank.clock + program_of(r).host[step.item].cost);
     rank.clock += step.cost;
   }
   rank.host = HostState::kDone;
@@ -60,8 +55,7 @@ void Play::host(std::uint32_t r) {
 
 /// Once the compute stream has finished, its time is the host's until the host stands still.
 void Play::watch_host(std::uint32_t r) {
-  const std::uint32_t first = t_.rank_first_stream[r];
-  if (first < t_.rank_first_stream[r + 1] && streams_[first].phase != Phase::kFinished) return;
+  if (ranks_[r].streams > 0 && streams_[ranks_[r].first_stream].phase != Phase::kFinished) return;
   touch(r);
   if (ranks_[r].clock > now_) push(ranks_[r].clock, EventClass::kHost, EventKind::kHostStands, r);
 }
@@ -70,7 +64,7 @@ void Play::host_stands(std::uint32_t rank) { touch(rank); }
 
 /// Tells the sink of the allocations and frees from item `first` up to where the host may stop next, the host's clock being `at`.
 void Play::pass_memory(std::uint32_t r, std::uint32_t first, SimTime at) {
-  const std::vector<HostInstruction>& list = in_.programs[in_.ranks[r].program].host;
+  const std::vector<HostInstruction>& list = program_of(r).host;
   for (std::uint32_t i = first; i < list.size(); ++i) {
     const HostInstruction& h = list[i];
     if (h.op == HostOp::kIssue || h.op == HostOp::kSync) return;

@@ -12,6 +12,7 @@ class Modes {
  public:
   Modes(const Input& input, const Tables& tables, const SegmentTimes& times);
   std::uint32_t number(std::int32_t sms, std::int64_t hbm);
+  [[nodiscard]] bool is(std::uint32_t mode, std::int32_t sms, std::int64_t hbm) const { return modes_[mode].sms == sms && modes_[mode].hbm == hbm; }
   SimTime duration(std::uint32_t variant, std::uint32_t segment, std::uint32_t mode) {
     const std::uint32_t table = table_of_[std::size_t{mode} * variants_ + variant];
     if (table != kNone) {

@@ -5,6 +5,8 @@
 // Timed events wait in a heap. Those of one instant, and what they cause within it, go through one list per class; a list is taken
 // whole before the next is looked at, lowest class first, so that the order within a list cannot change what happens: nothing that is
 // dealt with in a list reads what another entry of the same list writes, save sums and counts.
+#include <array>
+#include <variant>
 #include <vector>
 
 #include "engine/event_queue.hpp"
@@ -24,43 +26,52 @@ class Play {
 
  private:
   using Ids = std::vector<std::uint32_t>;
+  /// What is to be dealt with at this instant, in the order of the classes (EventClass).
+  enum List : std::uint8_t {
+    kSegmentEnds, kTransferEnds, kFrees, kRecords, kWakes, kHosts, kHostsStand, kLaunches, kSegmentStarts, kTransferStarts, kFlowStarts, kLists
+  };
 
   // engine.cpp: the loop
+  void add(List list, std::uint32_t id) {
+    lists_[list].push_back(id);
+    pending_ |= 1U << list;
+  }
+  template <void (Play::*kWork)(std::uint32_t)>
+  void each_taken();
   void settle();
-  bool deal_with_lowest_class();
+  void deal_with_lists();
   void take(const Event& event);
   std::uint64_t push(SimTime at, EventClass c, EventKind kind, std::uint32_t target);
-  template <class Work>
-  bool drain(Ids& list, Work work);
   Result result();
   void check_books() const;
 
   // streams.cpp
   void wake(std::uint32_t stream);
   void launch(std::uint32_t stream);
+  [[nodiscard]] SimTime launch_delay(const StreamState& s) const;
   void start_segment(std::uint32_t stream);
   void end_segment(std::uint32_t stream);
   void record(std::uint32_t stream);
   void has_started(const StreamState& stream, std::uint32_t id);
   void update_modes();
-  [[nodiscard]] const StreamTable& table_of(const StreamState& s) const { return t_.streams[program_of(s.rank).first_stream + s.index]; }
-  [[nodiscard]] const Code& code_of(const StreamState& s) const { return t_.codes[table_of(s).begin + s.head]; }
-  [[nodiscard]] const ProgramTable& program_of(std::uint32_t rank) const { return t_.programs[in_.ranks[rank].program]; }
-  [[nodiscard]] bool recorded(std::uint32_t rank, std::uint32_t event) const {
-    return (events_[t_.rank_first_event[rank] + event / 64] >> (event % 64) & 1) != 0;
-  }
+  [[nodiscard]] const Program& program_of(std::uint32_t rank) const { return in_.programs[ranks_[rank].input->program]; }
+  [[nodiscard]] static bool recorded(const RankState& rank, std::uint32_t event) { return (rank.events[event / 64] >> (event % 64) & 1) != 0; }
 
   // host.cpp
   void host(std::uint32_t rank);
   void host_stands(std::uint32_t rank);
   void watch_host(std::uint32_t rank);
-  void queue_host(std::uint32_t rank);
-  void issue(std::uint32_t rank, const HostStep& step);
+  void queue_host(std::uint32_t rank) {
+    if (ranks_[rank].host_queued) return;
+    ranks_[rank].host_queued = true;
+    add(kHosts, rank);
+  }
+  void issue(const RankState& rank, const HostStep& step);
   void pass_memory(std::uint32_t rank, std::uint32_t first_item, SimTime at);
 
   // transfers.cpp
-  void launch_collective(std::uint32_t stream, std::uint32_t index);
-  void launch_batch(std::uint32_t stream, std::uint32_t index);
+  void launch_collective(const StreamState& s);
+  void launch_batch(const StreamState& s, std::uint32_t stream);
   void start_transfer(std::uint32_t activity);
   void start_flow(std::uint32_t activity);
   void end_transfer(std::uint32_t activity);
@@ -69,7 +80,7 @@ class Play {
   void set_rate(std::uint32_t activity, std::int64_t rate);
   void take_peaks();
   [[nodiscard]] const std::vector<PointToPoint>& batch_of(const StreamState& s) const {
-    return in_.programs[in_.ranks[s.rank].program].batches[code_of(s).index];
+    return program_of(s.rank).batches[s.code->index];
   }
   [[nodiscard]] std::uint32_t channel_of(std::uint32_t activity) const { return pair_channel_[activity - in_.groups.size()]; }
   [[nodiscard]] bool is_group(std::uint32_t activity) const { return activity < in_.groups.size(); }
@@ -110,6 +121,7 @@ class Play {
   std::int64_t dealt_with_ = 0;
 
   std::vector<StreamState> streams_;
+  std::vector<Meeting> meetings_;                      // by stream
   std::vector<RankState> ranks_;
   std::vector<Activity> activities_;
   std::vector<std::uint32_t> pair_channel_;
@@ -118,9 +130,9 @@ class Play {
   std::vector<std::uint64_t> events_;                  // recorded: bits
   std::vector<SimTime> issue_times_;                   // rings of the streams
 
-  // This instant, by class.
-  Ids segment_ends_, transfer_ends_, frees_, records_, wakes_, hosts_, hosts_stand_, launches_, segment_starts_, transfer_starts_, flow_starts_;
-  Ids taken_;             // the list being dealt with
+  std::array<Ids, kLists> lists_;
+  std::uint32_t pending_ = 0;  // bit per list that is not empty
+  Ids taken_;                  // the list being dealt with
   Ids mode_changed_, changed_;
   bool sharing_changed_ = false;
   struct Ran {

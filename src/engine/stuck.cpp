@@ -33,24 +33,23 @@ Stuck Play::stuck() const {
   };
   const auto name = [&](std::uint32_t rank) { return in_.ranks[rank].lowest; };
   for (std::uint32_t r = 0; r < in_.ranks.size(); ++r) {
-    const ProgramTable& program = program_of(r);
     const RankState& rank = ranks_[r];
     if (rank.host == HostState::kSync) {
-      const HostStep& step = t_.steps[program.first_step + rank.step];
+      const HostStep& step = *rank.step;
       say(fmt::format("rank {} host instruction {} waits for event {}, since {}", name(r), step.item, step.event, time_text(rank.clock)));
     } else if (rank.host == HostState::kRunAhead) {
-      const HostStep& step = t_.steps[program.first_step + rank.step];
+      const HostStep& step = *rank.step;
       say(fmt::format("rank {} host instruction {} waits for an older launch to start (run-ahead limit {}), since {}", name(r), step.item, in_.run_ahead,
                       time_text(rank.clock)));
     }
     for (std::uint32_t i = t_.rank_first_stream[r]; i < t_.rank_first_stream[r + 1]; ++i) {
       const StreamState& s = streams_[i];
       if (s.phase == Phase::kFinished) continue;
-      const Code& code = code_of(s);
+      const Code& code = *s.code;
       const std::string who = fmt::format("rank {} stream {} instruction {}", name(r), s.index, s.head);
       const std::string since = time_text(s.since);
-      if (s.phase == Phase::kIdle && code.wait != kNone && !recorded(r, code.wait)) {
-        const Place& p = t_.recorder[program.first_event + code.wait];
+      if (s.phase == Phase::kIdle && code.wait != kNone && !recorded(rank, code.wait)) {
+        const Place& p = t_.recorder[rank.program->first_event + code.wait];
         if (p.stream == kNone) say(fmt::format("{} waits for event {}, which nothing records, since {}", who, code.wait, since));
         else say(fmt::format("{} waits for event {} of stream {} instruction {}, since {}", who, code.wait, p.stream, p.instruction, since));
       } else if (s.phase == Phase::kIdle) {
@@ -60,8 +59,8 @@ Stuck Play::stuck() const {
         const Group& group = in_.groups[g];
         for (std::size_t m = 0; m < group.members.size(); ++m) {
           const std::uint32_t member = t_.member_streams[t_.group_begin[g] + m];
-          const bool there = member != kNone && streams_[member].phase == Phase::kLaunched && code_of(streams_[member]).op == Op::kCollective &&
-                             in_.ranks[group.members[m]].groups[in_.programs[in_.ranks[group.members[m]].program].collectives[code_of(streams_[member]).index].group_slot] == g;
+          const bool there = member != kNone && streams_[member].phase == Phase::kLaunched && streams_[member].code->op == Op::kCollective &&
+                             in_.ranks[group.members[m]].groups[in_.programs[in_.ranks[group.members[m]].program].collectives[streams_[member].code->index].group_slot] == g;
           if (there) continue;
           say(fmt::format("{} waits for rank {} to launch collective {} of group {}, since {}", who, name(group.members[m]), activities_[g].launched, g, since));
           break;

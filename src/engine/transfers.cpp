@@ -15,10 +15,9 @@ std::int64_t Play::multiplicity_of(std::uint32_t activity) const {
   return is_group(activity) ? in_.groups[activity].multiplicity : in_.channels[channel_of(activity)].multiplicity;
 }
 
-void Play::launch_collective(std::uint32_t stream, std::uint32_t index) {
-  const StreamState& s = streams_[stream];
-  const Rank& rank = in_.ranks[s.rank];
-  const Collective& c = in_.programs[rank.program].collectives[index];
+void Play::launch_collective(const StreamState& s) {
+  const Rank& rank = *ranks_[s.rank].input;
+  const Collective& c = in_.programs[rank.program].collectives[s.code->index];
   const std::uint32_t g = rank.groups[c.group_slot];
   const Group& group = in_.groups[g];
   Activity& a = activities_[g];
@@ -28,34 +27,34 @@ void Play::launch_collective(std::uint32_t stream, std::uint32_t index) {
     ranks_[s.rank].sms += sms;
     touch_mode(s.rank);
   }
-  if (++a.arrived == group.members.size()) transfer_starts_.push_back(g);
+  if (++a.arrived == group.members.size()) add(kTransferStarts, g);
 }
 
-void Play::launch_batch(std::uint32_t stream, std::uint32_t index) {
-  StreamState& s = streams_[stream];
-  const Rank& rank = in_.ranks[s.rank];
-  const std::vector<PointToPoint>& batch = in_.programs[rank.program].batches[index];
-  s.open_pairs = static_cast<std::uint32_t>(batch.size());
-  s.batch_sms = 0;
+void Play::launch_batch(const StreamState& s, std::uint32_t stream) {
+  const Rank& rank = *ranks_[s.rank].input;
+  const std::vector<PointToPoint>& batch = batch_of(s);
+  Meeting& meeting = meetings_[stream];
+  meeting.open_pairs = static_cast<std::uint32_t>(batch.size());
+  meeting.batch_sms = 0;
   for (const PointToPoint& p : batch) {
     const std::uint32_t c = rank.channels[p.channel_slot];
     const std::uint32_t transfer = in_.channels[c].first_transfer + p.transfer;
-    s.batch_sms = std::max(s.batch_sms, in_.transfers[transfer].sms);
+    meeting.batch_sms = std::max(meeting.batch_sms, in_.transfers[transfer].sms);
     // Pairs in flight on a channel belong to the sender's present batch, so their numbers modulo its largest batch differ.
     const std::uint32_t slots = t_.pair_begin[c + 1] - t_.pair_begin[c];
     if (p.send) activities_[t_.pair_begin[c] + sends_[c] % slots].transfer = transfer;
     std::uint32_t& mine = p.send ? sends_[c] : receives_[c];
     const std::uint32_t theirs = p.send ? receives_[c] : sends_[c];
-    if (mine < theirs) transfer_starts_.push_back(t_.pair_begin[c] + mine % slots);
+    if (mine < theirs) add(kTransferStarts, t_.pair_begin[c] + mine % slots);
     ++mine;
   }
-  if (s.batch_sms > 0) {
-    ranks_[s.rank].sms += s.batch_sms;
+  if (meeting.batch_sms > 0) {
+    ranks_[s.rank].sms += meeting.batch_sms;
     touch_mode(s.rank);
   }
   if (batch.empty()) {
-    s.started = now_;
-    records_.push_back(stream);
+    meeting.started = now_;
+    add(kRecords, stream);
   }
 }
 
@@ -65,8 +64,8 @@ void Play::start_transfer(std::uint32_t activity) {
   a.in_flight = true;
   a.started = now_;
   ++transfers_started_;
-  each_member(activity, [&](std::uint32_t, StreamState& s) {
-    s.started = std::min(s.started, now_);
+  each_member(activity, [&](std::uint32_t stream, const StreamState& s) {
+    meetings_[stream].started = std::min(meetings_[stream].started, now_);
     if (transfer.hbm > 0) {
       ranks_[s.rank].hbm += transfer.hbm;
       touch_mode(s.rank);
@@ -86,7 +85,7 @@ void Play::start_flow(std::uint32_t activity) {
   Activity& a = activities_[activity];
   const Transfer& transfer = in_.transfers[a.transfer];
   if (transfer.work == 0) {
-    transfer_ends_.push_back(activity);
+    add(kTransferEnds, activity);
     return;
   }
   a.remaining = transfer.work;
@@ -143,7 +142,7 @@ void Play::take_peaks() {
   flows_changed_.clear();
 }
 
-void Play::end_transfer(std::uint32_t activity) { frees_.push_back(activity); }
+void Play::end_transfer(std::uint32_t activity) { add(kFrees, activity); }
 
 void Play::free_transfer(std::uint32_t activity) {
   Activity& a = activities_[activity];
@@ -160,14 +159,14 @@ void Play::free_transfer(std::uint32_t activity) {
     sharing_changed_ = true;
     maxmin_.remove(activity);
   }
-  each_member(activity, [&](std::uint32_t stream, StreamState& s) {
+  each_member(activity, [&](std::uint32_t stream, const StreamState& s) {
     RankState& rank = ranks_[s.rank];
     std::int32_t sms = group ? transfer.sms : 0;
     rank.hbm -= transfer.hbm;
     touch(s.rank);
-    if (group || --s.open_pairs == 0) {
-      records_.push_back(stream);
-      if (!group) sms = s.batch_sms;
+    if (group || --meetings_[stream].open_pairs == 0) {
+      add(kRecords, stream);
+      if (!group) sms = meetings_[stream].batch_sms;
     }
     rank.sms -= sms;
     if (sms > 0 || transfer.hbm > 0) touch_mode(s.rank);
