@@ -172,10 +172,11 @@ std::int64_t Cluster::gpus_per_nic() const {
   return std::min<std::int64_t>(gpus_per_node_, ceil_div(node_.gpus, node_.nics));
 }
 
-BytesPerSecond Cluster::nic_per_gpu() const {
+BytesPerSecond Cluster::nic_per_gpu(std::int64_t sharing) const {
   if (!fabric_ || nics_per_node_ == 0) return {};
+  ORRERY_ASSERT(sharing >= 1, "a NIC that nobody uses has no rate per GPU");
   const BytesPerSecond nic = links_[at(0, layout_.nic, 0, false).index()].nominal;
-  BytesPerSecond rate = nic * (static_cast<double>(nics_per_gpu()) / static_cast<double>(gpus_per_nic()));
+  BytesPerSecond rate = nic * (static_cast<double>(nics_per_gpu()) / static_cast<double>(sharing));
   // Every link on the way from GPU 0's socket, switch and slot is shared by the GPUs that hang under it alike.
   Route way;
   nic_path(way, 0, 0, nics_of(0).front(), true, 1);
@@ -189,7 +190,8 @@ BytesPerSecond Cluster::nic_per_gpu() const {
     } else if (link.kind == LinkKind::kNic) {
       continue;
     }
-    rate = least(rate, link.nominal / static_cast<double>(std::max<std::int64_t>(1, sharers)));
+    const std::int64_t talking = std::max<std::int64_t>(1, sharers * sharing / gpus_per_nic());
+    rate = least(rate, link.nominal / static_cast<double>(talking));
   }
   return rate;
 }

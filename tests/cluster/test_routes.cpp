@@ -108,6 +108,7 @@ TEST_CASE("GPUDirect stays below the PCIe switch that GPU and NIC share, else it
         "node0/gpu6/pcie:out node0/pcie3:out node0/socket1:out node0/socket0:in node0/pcie0:in node0/nic0:out node1/nic0:in node1/gpu0/pcie:in");
   CHECK(one_nic.gpus_per_nic() == 8);
   CHECK(one_nic.nic_per_gpu() == gb_per_s(50) * ndr.efficiency / 8);
+  CHECK(one_nic.nic_per_gpu(2) == gb_per_s(50) * ndr.efficiency / 2);
 }
 
 TEST_CASE("TCP passes host memory at both ends") {

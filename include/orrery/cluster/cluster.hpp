@@ -84,7 +84,10 @@ class Cluster {
   [[nodiscard]] std::int32_t nic_of(std::int64_t gpu) const;
   [[nodiscard]] std::int64_t gpus_per_nic() const;
   [[nodiscard]] std::int64_t nics_per_gpu() const;               ///< 1, or more where the node has several NICs a GPU
-  [[nodiscard]] BytesPerSecond nic_per_gpu() const;              ///< nominal: least of its share of NICs, fabric link and PCIe path
+  /// Nominal scale-out rate of one GPU: least of its share of NICs, fabric link and PCIe path, when all used GPUs talk; or when `sharing`
+  /// of those on each NIC do, 1 to gpus_per_nic().
+  [[nodiscard]] BytesPerSecond nic_per_gpu() const { return nic_per_gpu(gpus_per_nic()); }
+  [[nodiscard]] BytesPerSecond nic_per_gpu(std::int64_t sharing) const;
 
  private:
   /// Where the links of a node lie, as offsets from node x per_node; two per device (out, in).
