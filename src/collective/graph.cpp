@@ -48,6 +48,7 @@ Graph one_domain(const Shape& shape) {
   const double nominal = shape.scale_up.value() / 1e9;
   if (!shape.nvlink) return {1, fit(intra_speeds(shape.arch), nominal * 0.75), 0};  // PCIe gen3 x16 counts as 12 of 16: NCCL topo.h
   const double usable = nominal * usable_share(shape.arch);
+  if (usable <= 0) return {1, 0, 0};
   const double speed = std::min(switch_channel(shape.arch), fit(intra_speeds(shape.arch), usable));
   return {std::max(1, static_cast<int>(usable / speed + 1e-9)), speed, speed};
 }

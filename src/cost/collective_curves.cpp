@@ -34,7 +34,7 @@ double slope(const calibration::CollectiveCurve& c, std::size_t i) {
 
 CurveTime read_curve(const calibration::CollectiveCurve& curve, double bytes) {
   CurveTime out;
-  out.floor_us = curve.time_us.front();
+  if (curve.bytes.front() <= kLaunchBound) out.floor_us = curve.time_us.front();
   const auto above = std::lower_bound(curve.bytes.begin(), curve.bytes.end(), bytes);
   if (above == curve.bytes.end()) {
     out.time_us = curve.time_us.back();
@@ -43,6 +43,7 @@ CurveTime read_curve(const calibration::CollectiveCurve& curve, double bytes) {
   }
   const auto i = static_cast<std::size_t>(above - curve.bytes.begin());
   out.exact = *above == bytes;
+  out.below = i == 0 && !out.exact && !out.floor_us;
   if (out.exact || i == 0) {
     out.time_us = curve.time_us[i];
     return out;

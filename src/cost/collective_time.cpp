@@ -1,7 +1,7 @@
 // How long a lone collective takes (modelling 6.5), split into a latency that needs no bandwidth and a transfer.
 //   1. A curve for these ranks and domains: monotone interpolation in log-log. Its time at the smallest size is the latency floor, the rest transfer.
 //   2. Inside a domain, curves for fewer and for more ranks: interpolated in log(ranks).
-//   3. Beyond the largest size of a curve: its last transfer, scaled as the parametric model scales.
+//   3. Beyond the sizes of a curve: its nearest time, scaled as the parametric model scales.
 //   4. No curve: the parametric model.
 // A curve measured on other links than the target's has its transfer scaled as its bytes over the slowest link, and its origin weakened. Origins: a point
 // of a curve keeps the curve's origin; between points it is at best interpolated, so a published curve stays published; beyond, extrapolated.
@@ -46,10 +46,19 @@ CollectiveTime from_curve(const Request& q, const CollectiveCurve& curve) {
   const collective::Hops hops = collective::hops(q.kind, q.choice.algorithm, shape);
   const CurveTime read = read_curve(curve, q.bytes);
   Origin origin = weaker(curve.origin, read.exact ? Origin::kMeasured : Origin::kInterpolated);
-  double transfer = read.time_us - read.floor_us;
+  const double first = curve.bytes.front(), first_us = curve.time_us.front(), last = curve.bytes.back();
+  const auto modelled = [&](double size) { return model_transfer_us(q.kind, q.choice.algorithm, size, measured, q.profile.links); };
+  const auto model = [&](double size) { return model_time(q.kind, q.choice.algorithm, size, measured, q.nccl, q.profile.links); };
+  double floor = read.floor_us ? *read.floor_us : std::min(first_us, model(first).latency_us);
+  double transfer = read.time_us - floor;
+  if (read.below) {
+    const ModelTime here = model(q.bytes), there = model(first);
+    const double total = first_us * (here.latency_us + here.transfer_us) / (there.latency_us + there.transfer_us);
+    floor = std::min(total, here.latency_us);
+    transfer = total - floor;
+    origin = weaker(origin, Origin::kExtrapolated);
+  }
   if (read.beyond) {
-    const double last = curve.bytes.back();
-    const auto modelled = [&](double size) { return model_transfer_us(q.kind, q.choice.algorithm, size, measured, q.profile.links); };
     transfer = std::max(transfer, wire_us(hops, last, measured)) * modelled(q.bytes) / modelled(last);
     origin = weaker(origin, Origin::kExtrapolated);
   }
@@ -57,7 +66,7 @@ CollectiveTime from_curve(const Request& q, const CollectiveCurve& curve) {
     transfer *= wire_us(hops, 1e6, shape) / wire_us(hops, 1e6, measured);  // one ratio for all sizes, so that time stays monotone in bytes
     origin = weaker(origin, Origin::kExtrapolated);
   }
-  const double total = read.floor_us + transfer;
+  const double total = floor + transfer;
   const double wire = wire_us(hops, q.bytes, shape);
   const double at_least = std::max(transfer, wire);
   return microseconds(std::max(0.0, total - at_least), at_least, origin);

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <string>
 
 #include <rapidcheck.h>
@@ -152,6 +153,17 @@ TEST_CASE("the choice is always one that NCCL enables") {
     RC_ASSERT(c.nccl_estimate.value() > 0);
     RC_ASSERT(footprint_sms(c, s) == c.channels);
   }));
+}
+
+TEST_CASE("single GPUs without a scale-up link still talk over their NICs") {
+  Shape s = hopper(4, 4);
+  s.scale_up = BytesPerSecond(0);
+  s.nvlink = s.nvswitch = s.nvls = false;
+  for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kAllToAll, Kind::kSendRecv}) {
+    const Choice c = choose(kind, 1_MiB, s, {22700});
+    CHECK(c.nccl_estimate.value() > 0);
+    CHECK(std::isfinite(c.nccl_estimate.value()));
+  }
 }
 
 TEST_CASE("one rank needs no collective") {

@@ -118,6 +118,29 @@ TEST_CASE("the latency is the curve's floor and the transfer the rest, above zer
   CHECK(time_of(Kind::kAllReduce, 0, h100(8), p).transfer == Seconds(0));
 }
 
+TEST_CASE("a curve of large sizes only has no floor: below it the time scales as the model does") {
+  calibration::Profile p;
+  p.collectives.push_back({"all_reduce", "", 8, 1, {536870912, 1073741824}, {2151, 4029}, 0, 450, 0, Origin::kMeasured});
+  CHECK(us(time_of(Kind::kAllReduce, 536870912, h100(8), p)) == Approx(2151));
+  CHECK(us(time_of(Kind::kAllReduce, 268435456, h100(8), p)) < 1200);  // measured on H100: 1112
+  CHECK(us(time_of(Kind::kAllReduce, 268435456, h100(8), p)) > 1000);
+  CHECK(time_of(Kind::kAllReduce, 268435456, h100(8), p).origin == Origin::kExtrapolated);
+  CHECK(us(time_of(Kind::kAllReduce, 1024, h100(8), p)) < 60);
+}
+
+TEST_CASE("held out: two racks of 72 GB200, from one rack and the NIC's usual share") {
+  // coreweave/nccl-tests, commit cb865533, README.md: 144 GPUs over InfiniBand.
+  const auto p = shipped("gb200", "Blackwell", "infiniband-ndr");
+  const Errors e = errors(Kind::kAllReduce, b200(144, 2), p, {{1073741824, 3574.4}, {2147483648, 6264.0}, {4294967296, 11469.0}, {8589934592, 21493.0}, {17179869184, 42067.0}}, {22600});
+  CAPTURE(e.median, e.p90, e.bias);
+  CHECK(e.median < 0.12);
+  CHECK(e.p90 < 0.2);
+  // oracle-quickstart: an all-to-all of 128 GPUs over two racks, RoCE.
+  const Errors a = errors(Kind::kAllToAll, b200(128, 2), shipped("gb200", "Blackwell", "roce-400g"), {{4294967296, 48079.0}, {8589934592, 95018.0}});
+  CAPTURE(a.median);
+  CHECK(a.p90 < 0.08);
+}
+
 TEST_CASE("a curve measured on other links is scaled: half the link, twice the transfer, the same latency") {
   const auto full = time_of(Kind::kAllReduce, 16777216, h100(8), one_curve(Origin::kMeasured));
   Shape half = h100(8);

@@ -47,7 +47,7 @@ double bandwidth(Kind kind, Protocol, const Shape& shape, const Nccl&) {
   const Hops h = count(kind, shape);
   const Graph inside = graph(Algorithm::kRing, Shape{.ranks = ranks_per_node(shape), .nodes = 1, .arch = shape.arch, .nvlink = shape.nvlink,
                                                      .scale_up = shape.scale_up});
-  double slowest = h.intra_out / (inside.channels * inside.intra);
+  double slowest = h.intra_out > 0 ? h.intra_out / (inside.channels * inside.intra) : 0;
   if (shape.nodes > 1) slowest = std::max(slowest, h.inter_out / (shape.nic_per_gpu.value() / 1e9));
   return slowest > 0 ? 1 / slowest : 0;
 }
