@@ -1,10 +1,11 @@
-// Fused attention: a saturating rate. rate = R x s/(s + s0) x (W/(W + 1))^xi.
+// Fused attention: a saturating rate. time = FLOPs / R x (1 + s0/s) x (1 + W^(-1/xi))^xi.
 //
-// s/(s + s0): masked diagonal tiles and the prologue of each query tile, amortised over the keys. W: work per SM in units of the longest
-// query tile; a few heads at batch 1 leave most SMs idle. With Q = s_q / tile query tiles of b n heads, causal tiles cost (Q + 1)/2 on the
-// mean and Q at most, so W = b n (Q + 1) / (2 SMs); without a mask W = b n Q / SMs. Q is not rounded up, and xi <= 1, so that the time never
-// falls when tokens or heads are added. R and s0 belong to a kernel and a head dim; between two dims R is interpolated, below the smallest
-// it falls with the dim (the kernel pads). FLOPs are the mask's own (causal: half).
+// s0/s: masked diagonal tiles and the prologue of each query tile, amortised over the keys. W: work per SM in units of the longest query
+// tile; a few heads at batch 1 leave most SMs idle, and the kernel lasts as long as its longest tile. With Q = s_q / tile query tiles of b n
+// heads, causal tiles cost (Q + 1)/2 on the mean and Q at most, so W = b n (Q + 1) / (2 SMs); without a mask W = b n Q / SMs. The last
+// factor joins the two bounds, work and longest tile: xi = 1 adds them (tiles in order), xi = 0 takes the larger (tiles balanced). Q is not
+// rounded up and xi <= 1, so that the time never falls when tokens or heads are added. R and s0 belong to a kernel and a head dim; between
+// two dims R is interpolated, below the smallest it falls with the dim (the kernel pads). FLOPs are the mask's own (causal: half).
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr double kMicro = 1e-6;
 /// Share of the memory bandwidth that reading q, k, v and writing o reaches: a copy's.
 constexpr double kBandwidthShare = 0.85;
+constexpr double kSharpest = 0.05;  ///< below it the p-norm is its maximum, and its powers would overflow
 }  // namespace
 
 AttentionModel::AttentionModel(std::vector<calibration::AttentionProfile> entries, double sm_rate) : sm_rate_(sm_rate) {
@@ -46,7 +48,8 @@ KernelTime AttentionModel::time(const workload::Attention& a, const Available& d
   const double work = heads * (a.causal ? 0.5 * (query_tiles + 1) : query_tiles) / device.sms;  // W
   const double saturation = between(a.causal ? &Row::causal : &Row::full);
   const double rate = std::min(1.0, between(a.backward ? &Row::backward : &Row::forward)) * below * sm_rate_ * device.sms;
-  const double fill = std::pow(1 + 1 / work, between(&Row::fill));
+  const double xi = between(&Row::fill);
+  const double fill = xi < kSharpest ? std::max(1.0, 1 / work) : std::pow(1 + std::pow(work, -1 / xi), xi);
   const double math = a.flops().value() / rate * (1 + saturation / skv) * fill;
 
   const double element = workload::element_bytes(a.dtype);

@@ -56,13 +56,14 @@ struct StreamProfile {
 };
 
 /// Fused attention, per kernel ("fa1", "fa2", "fa3", "cudnn", "ck", "math") and head dim.
-/// Rate = efficiency x dense 16-bit peak x s/(s + saturation) x (W/(W + 1))^fill_exponent, W: work per SM in longest query tiles.
+/// Time = FLOPs / (efficiency x dense 16-bit peak) x (1 + saturation/s) x (1 + W^(-1/fill))^fill, W: work per SM in longest query tiles,
+/// fill: fill_exponent.
 struct AttentionProfile {
   std::string kernel;
   int dim = 128;
   Parameter forward_efficiency{0.45, 0.3, 0.7}, backward_efficiency{0.36, 0.25, 0.6};
   Parameter saturation_causal{600, 100, 900}, saturation_full{200, 100, 400};  ///< tokens
-  Parameter fill_exponent{0.8, 0, 1}, launch_us{3, 1, 15};
+  Parameter fill_exponent{0.7, 0, 1}, launch_us{3, 1, 15};
   int query_tile = 128;
   bool operator==(const AttentionProfile&) const = default;
 };

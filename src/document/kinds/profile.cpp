@@ -57,7 +57,7 @@ Type attention() {
                                {"backward_efficiency", "the same, backward"},
                                {"saturation_causal", "tokens at which half the rate is reached, causal"},
                                {"saturation_full", "the same, full"},
-                               {"fill_exponent", "of the fill by heads"},
+                               {"fill_exponent", "1: work and longest tile add; 0: the longer of the two"},
                                {"launch_us", "start of the kernel"}})) {
     members.push_back(std::move(m));
   }
