@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "orrery/base/assert.hpp"
-
 namespace orrery::workload {
 namespace {
 
@@ -105,6 +103,67 @@ int Tape::last_backward_use(TensorId t) const {
   return 0;  // read by the recompute alone, which ends before the first backward operation
 }
 
+Tape::Rerun Tape::plan(const RecomputePolicy& policy, const Marks& needed) const {
+  Rerun r{needed, {}};
+  Marks rerun(forward_.size(), false);
+  if (policy.whole) {
+    rerun.assign(forward_.size(), true);
+    r.kept.assign(tensors_.size(), false);
+  } else if (policy.every_other_matmul) {
+    r.kept.assign(tensors_.size(), false);
+    r.kept[at(input_)] = true;
+    rerun = rerun_for_every_other_matmul(needed, r.kept);
+  } else if (policy.regions != kNoRegion) {
+    const Marks outputs = (policy.regions & kCoreAttention) != 0 ? kept_outputs(needed) : Marks(tensors_.size(), false);
+    for (std::size_t i = 0; i < forward_.size(); ++i) {
+      rerun[i] = (forward_[i].regions & policy.regions) != 0;
+      if (!rerun[i]) continue;
+      for (const TensorId t : forward_[i].makes) r.kept[at(t)] = r.kept[at(t)] && outputs[at(t)];
+    }
+  }
+  // What is re-run needs its inputs: those that nothing re-run makes are kept too.
+  Marks remade(tensors_.size(), false);
+  for (std::size_t i = 0; i < forward_.size(); ++i) {
+    if (!rerun[i]) continue;
+    for (const TensorId t : forward_[i].reads) {
+      if (!remade[at(t)]) r.kept[at(t)] = true;
+    }
+    for (const TensorId t : forward_[i].makes) remade[at(t)] = true;
+    r.steps.push_back(forward_[i]);
+  }
+  return r;
+}
+
+/// Every tensor into the list that says when it is allocated and when freed.
+void Tape::file_tensors(const Rerun& r, const Marks& needed, TensorId output, Layer& layer) const {
+  std::vector<Life> first = lives(forward_), third = lives(backward_);
+  const std::vector<Life> second = lives(r.steps);
+  // What leaves the layer lives to the end of the pass that makes it.
+  if (output != kNoTensor) first[at(output)].last = static_cast<int>(forward_.size()) - 1;
+  if (input_ != kNoTensor && gradient(input_) != kNoTensor) third[at(gradient(input_))].last = static_cast<int>(backward_.size()) - 1;
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    const TensorRecord& record = tensors_[t];
+    if (record.bytes == 0) continue;
+    const TensorId id = static_cast<TensorId>(t);
+    const int born = id == input_ ? 0 : first[t].made;
+    if (born >= 0 && r.kept[t]) {
+      layer.saved.push_back({record.name, record.bytes, born, last_backward_use(id)});
+    } else if (born >= 0) {
+      layer.forward_tensors.push_back({record.name, record.bytes, born, std::max(born, first[t].last)});
+    }
+    if (second[t].made >= 0 && needed[t] && !r.kept[t]) {
+      layer.recompute_tensors.push_back({record.name, record.bytes, second[t].made, last_backward_use(id)});
+    } else if (second[t].made >= 0) {
+      layer.recompute_temporaries.push_back({record.name, record.bytes, second[t].made, second[t].last});
+    }
+    if (born < 0 && third[t].last >= 0) {
+      layer.backward_tensors.push_back({record.name, record.bytes, id == output_gradient_ ? 0 : third[t].made, third[t].last});
+    }
+  }
+  if (input_ != kNoTensor) layer.input_bytes = tensors_[at(input_)].bytes;
+  if (output != kNoTensor) layer.output_bytes = tensors_[at(output)].bytes;
+}
+
 Layer Tape::finish(TensorId output, const RecomputePolicy& policy) {
   if (output != kNoTensor) {
     output_gradient_ = tensor("output_gradient", tensors_[at(output)].bytes);
@@ -113,68 +172,15 @@ Layer Tape::finish(TensorId output, const RecomputePolicy& policy) {
   for (std::size_t i = plays_.size(); i-- > 0;) plays_[i]();
 
   const Marks needed = needed_by_backward();
-  Marks kept = needed;
-  Marks rerun(forward_.size(), false);
-  if (policy.whole) {
-    rerun.assign(forward_.size(), true);
-    kept.assign(tensors_.size(), false);
-  } else if (policy.every_other_matmul) {
-    kept.assign(tensors_.size(), false);
-    kept[at(input_)] = true;
-    rerun = rerun_for_every_other_matmul(needed, kept);
-  } else if (policy.regions != kNoRegion) {
-    const Marks outputs = (policy.regions & kCoreAttention) != 0 ? kept_outputs(needed) : Marks(tensors_.size(), false);
-    for (std::size_t i = 0; i < forward_.size(); ++i) {
-      rerun[i] = (forward_[i].regions & policy.regions) != 0;
-      if (!rerun[i]) continue;
-      for (const TensorId t : forward_[i].makes) kept[at(t)] = kept[at(t)] && outputs[at(t)];
-    }
-  }
-  // What is re-run needs its inputs: those that nothing re-run makes are kept too.
-  std::vector<Step> again;
-  Marks remade(tensors_.size(), false);
-  for (std::size_t i = 0; i < forward_.size(); ++i) {
-    if (!rerun[i]) continue;
-    for (const TensorId t : forward_[i].reads) {
-      if (!remade[at(t)]) kept[at(t)] = true;
-    }
-    for (const TensorId t : forward_[i].makes) remade[at(t)] = true;
-    again.push_back(forward_[i]);
-  }
-
+  Rerun rerun = plan(policy, needed);
   Layer layer;
-  std::vector<Life> first = lives(forward_), third = lives(backward_);
-  const std::vector<Life> second = lives(again);
-  // What leaves the layer lives to the end of the pass that makes it.
-  if (output != kNoTensor) first[at(output)].last = static_cast<int>(forward_.size()) - 1;
-  if (input_ != kNoTensor && gradient(input_) != kNoTensor) third[at(gradient(input_))].last = static_cast<int>(backward_.size()) - 1;
-  for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    const TensorRecord& r = tensors_[t];
-    if (r.bytes == 0) continue;
-    const TensorId id = static_cast<TensorId>(t);
-    const int born = id == input_ ? 0 : first[t].made;
-    if (born >= 0 && kept[t]) {
-      layer.saved.push_back({r.name, r.bytes, born, last_backward_use(id)});
-    } else if (born >= 0) {
-      layer.forward_tensors.push_back({r.name, r.bytes, born, std::max(born, first[t].last)});
-    }
-    if (second[t].made >= 0 && needed[t] && !kept[t]) {
-      layer.recompute_tensors.push_back({r.name, r.bytes, second[t].made, last_backward_use(id)});
-    } else if (second[t].made >= 0) {
-      layer.recompute_temporaries.push_back({r.name, r.bytes, second[t].made, second[t].last});
-    }
-    if (born < 0 && third[t].last >= 0) {
-      layer.backward_tensors.push_back({r.name, r.bytes, id == output_gradient_ ? 0 : third[t].made, third[t].last});
-    }
-  }
-  if (input_ != kNoTensor) layer.input_bytes = tensors_[at(input_)].bytes;
-  if (output != kNoTensor) layer.output_bytes = tensors_[at(output)].bytes;
+  file_tensors(rerun, needed, output, layer);
   for (std::size_t i = 0; i < backward_.size(); ++i) {
     if (backward_[i].weight_gradient) layer.weight_gradient.push_back(static_cast<int>(i));
     layer.backward.push_back(std::move(backward_[i].op));
   }
   for (Step& s : forward_) layer.forward.push_back(std::move(s.op));
-  for (Step& s : again) layer.recompute.push_back(std::move(s.op));
+  for (Step& s : rerun.steps) layer.recompute.push_back(std::move(s.op));
   layer.once_per_step = std::move(once_per_step_);
   return layer;
 }

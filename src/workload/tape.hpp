@@ -67,6 +67,13 @@ class Tape {
   };
   using Marks = std::vector<bool>;  ///< by tensor or by step
 
+  struct Rerun {
+    Marks kept;               ///< tensors that stay from forward to backward
+    std::vector<Step> steps;  ///< forward steps that recompute runs, in order
+  };
+
+  [[nodiscard]] Rerun plan(const RecomputePolicy& policy, const Marks& needed) const;
+  void file_tensors(const Rerun& rerun, const Marks& needed, TensorId output, Layer& layer) const;
   [[nodiscard]] std::vector<Life> lives(const std::vector<Step>& steps) const;
   [[nodiscard]] Marks needed_by_backward() const;
   [[nodiscard]] Marks kept_outputs(const Marks& needed) const;

@@ -158,6 +158,11 @@ TEST_CASE("context parallelism gathers keys and values forward and backward and 
   CHECK(comm_bytes(layer.forward, CommKind::kAllGather, Axis::kCp) == kv);
   CHECK(comm_bytes(layer.backward, CommKind::kAllGather, Axis::kCp) == kv);
   CHECK(comm_bytes(layer.backward, CommKind::kReduceScatter, Axis::kCp) == kv);
+  {
+    INFO("attn.cp.ring_bytes");  // what a rank receives of 131,072 positions over 8 ranks: all but its own
+    const Layer wide = make_layer(LayerKind::kDecoder, m, Training{}, {.micro_batch = 1, .sequence = 131072, .cp = 8}, StackKernels{});
+    CHECK(comm_bytes(wide.forward, CommKind::kAllGather, Axis::kCp) / 8 * 7 == 469762048);
+  }
   // The mean rank of a balanced split does a quarter of the attention.
   const Layer one = make_layer(LayerKind::kDecoder, m, Training{}, {.micro_batch = 1, .sequence = 4096}, StackKernels{});
   CHECK(work(layer.forward).attention == work(one.forward).attention / 4);
