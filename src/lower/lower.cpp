@@ -1,0 +1,164 @@
+#include "orrery/lower/lower.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "orrery/base/assert.hpp"
+#include "segments.hpp"
+#include "transfers.hpp"
+
+namespace orrery::lower {
+namespace {
+
+using engine::kNone;
+
+constexpr std::uint32_t kComputeAccount = 2, kOptimizerAccount = 3;
+
+SimTime host_ps(double microseconds) { return to_sim_time(Seconds(microseconds * 1e-6)); }
+
+/// One role: the host's list as it is, device items dealt to their streams.
+engine::Program lower_role(std::uint32_t index, const World& world, const Communication& comm, const SegmentPricer& pricer) {
+  const program::Role& role = world.program.roles[index];
+  const RoleSlots& slots = comm.roles[index];
+  engine::Program out;
+  out.events = role.events;
+  out.streams.resize(program::kStreams);
+  out.host.reserve(role.items.size());
+  for (std::uint32_t s = 0; s < role.segments.size(); ++s) {
+    engine::Segment segment;
+    segment.account = role.segments[s].phase == program::Phase::kOptimizer ? kOptimizerAccount : kComputeAccount;
+    segment.wave = to_sim_time(pricer.cost(index, s).wave);
+    out.segments.push_back(segment);
+  }
+  for (const auto& batch : role.batches) {
+    std::vector<engine::PointToPoint>& members = out.batches.emplace_back();
+    for (const program::PointToPoint& m : batch) {
+      const auto size = std::find(comm.channel_bytes.begin(), comm.channel_bytes.end(), m.bytes) - comm.channel_bytes.begin();
+      members.push_back({m.send(), slots.channel_slot[static_cast<std::size_t>(m.slot)], static_cast<std::uint32_t>(size)});
+    }
+  }
+  const auto collective = [&](std::uint32_t request) {
+    const engine::Collective c{slots.group_slot[request], slots.group_transfer[request]};
+    const auto same = [&](const engine::Collective& other) { return other.group_slot == c.group_slot && other.transfer == c.transfer; };
+    const auto found = std::find_if(out.collectives.begin(), out.collectives.end(), same);
+    const auto i = static_cast<std::uint32_t>(found - out.collectives.begin());
+    if (found == out.collectives.end()) out.collectives.push_back(c);
+    return i;
+  };
+  for (const program::Item& item : role.items) {
+    engine::HostInstruction host;
+    host.stream = static_cast<std::uint8_t>(item.stream);
+    host.cost = host_ps(item.host_us);
+    engine::Instruction device;
+    device.wait = item.wait == program::kNoEvent ? kNone : item.wait;
+    device.record = item.record == program::kNoEvent ? kNone : item.record;
+    switch (item.kind) {
+      case program::ItemKind::kAllocate:
+      case program::ItemKind::kFree:
+        host.op = item.kind == program::ItemKind::kAllocate ? engine::HostOp::kAllocate : engine::HostOp::kFree;
+        host.memory_kind = static_cast<std::uint8_t>(item.memory);
+        host.bytes = item.bytes;
+        host.launches = 0;
+        out.host.push_back(host);
+        continue;
+      case program::ItemKind::kHostWork:
+        host.op = engine::HostOp::kWork;
+        host.launches = 0;
+        out.host.push_back(host);
+        continue;
+      case program::ItemKind::kHostSync:
+        host.op = engine::HostOp::kSync;
+        host.event = item.wait;
+        host.launches = 0;
+        out.host.push_back(host);
+        continue;
+      case program::ItemKind::kSegment:
+        device.op = engine::Op::kSegment;
+        device.index = item.index;
+        host.launches = pricer.launches(index, item.index);
+        host.lead = host.cost + to_sim_time(pricer.lead(index, item.index));
+        host.cost += to_sim_time(pricer.host_time(index, item.index));
+        break;
+      case program::ItemKind::kCollective:
+        if (comm.request_alone[item.index]) {
+          // One member: nothing to do, but its event still orders streams.
+          device.op = engine::Op::kWait;
+          host.launches = 0;
+          host.cost = 0;
+          break;
+        }
+        device.op = engine::Op::kCollective;
+        device.index = collective(item.index);
+        host.lead = host.cost;
+        break;
+      case program::ItemKind::kBatch:
+        device.op = engine::Op::kBatch;
+        device.index = item.index;
+        host.lead = host.cost;
+        break;
+      case program::ItemKind::kWait:
+        device.op = engine::Op::kWait;
+        host.launches = 0;
+        break;
+    }
+    host.op = engine::HostOp::kIssue;
+    out.host.push_back(host);
+    out.streams[host.stream].push_back(device);
+  }
+  return out;
+}
+
+/// Staging buffers that NCCL keeps per communicator: each channel holds LL, LL128 and Simple buffers (modelling 5.5, NCCL device.h:
+/// 512 KiB + 4.69 MiB + 4 MiB).
+std::int64_t nccl_staging(std::uint32_t role, const World& world, const Communication& comm, const Lowered& out) {
+  constexpr std::int64_t kPerChannel = 8 * 512 * 8 * 16 + 120 * 640 * 8 * 8 + 4 * kMiB;
+  const auto rank = std::find_if(out.input.ranks.begin(), out.input.ranks.end(), [&](const engine::Rank& r) { return r.program == role; });
+  if (rank == out.input.ranks.end()) return 0;
+  std::int64_t bytes = 0;
+  for (const std::uint32_t g : rank->groups) {
+    const engine::Group& group = out.input.groups[g];
+    int channels = 0;
+    for (std::uint32_t r = 0; r < world.program.requests.size(); ++r) {
+      if (static_cast<std::uint32_t>(world.program.requests[r].axis) != group.kind || comm.roles[role].group_transfer[r] == kNone) continue;
+      channels = std::max(channels, out.rows[out.transfer_row[group.first_transfer + comm.roles[role].group_transfer[r]]].choice.channels);
+    }
+    bytes += channels * kPerChannel;
+  }
+  for (const std::uint32_t c : rank->channels) bytes += out.rows[out.transfer_row[out.input.channels[c].first_transfer]].choice.channels * kPerChannel / 2;
+  return bytes;
+}
+
+}  // namespace
+
+Result<Lowered> lower(const World& world, const std::string& file) {
+  Lowered out;
+  out.accounts = {{Account::Kind::kPeer, {}}, {Account::Kind::kHost, {}}, {Account::Kind::kCompute, {}}, {Account::Kind::kOptimizer, {}}};
+  std::vector<double> variants = {1.0};
+  for (const RankSpeed& s : world.speeds) {
+    if (std::find(variants.begin(), variants.end(), s.speed) == variants.end()) variants.push_back(s.speed);
+  }
+  auto pricer = std::make_unique<SegmentPricer>(world, variants);
+  Result<Communication> comm = lower_communication(world, out, file);
+  if (!comm) return fail(comm.error());
+  for (std::uint32_t role = 0; role < world.program.roles.size(); ++role) {
+    out.input.programs.push_back(lower_role(role, world, *comm, *pricer));
+    std::vector<SegmentCost>& costs = out.segments.emplace_back();
+    for (std::uint32_t s = 0; s < world.program.roles[role].segments.size(); ++s) costs.push_back(pricer->cost(role, s));
+    out.nccl_bytes.push_back(nccl_staging(role, world, *comm, out));
+  }
+  for (const RankSpeed& s : world.speeds) {
+    ORRERY_ASSERT(s.rank >= 0 && static_cast<std::size_t>(s.rank) < out.input.ranks.size(), "events name ranks of the job");
+    out.input.ranks[static_cast<std::size_t>(s.rank)].variant = static_cast<std::uint32_t>(std::find(variants.begin(), variants.end(), s.speed) - variants.begin());
+  }
+  out.input.accounts = static_cast<std::uint32_t>(out.accounts.size());
+  out.input.memory_kinds = program::kMemoryKinds;
+  out.input.run_ahead = world.program.run_ahead;
+  out.times = std::move(pricer);
+  Diagnostics problems;
+  for (const std::string& text : engine::check(out.input)) problems.push_back({file, "", text});
+  if (!problems.empty()) return fail(std::move(problems));
+  return out;
+}
+
+}  // namespace orrery::lower

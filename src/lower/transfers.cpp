@@ -1,0 +1,385 @@
+#include "transfers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "orrery/base/assert.hpp"
+
+namespace orrery::lower {
+namespace {
+
+using engine::kNone;
+using workload::Axis;
+
+constexpr double kRateUnitsPerBytePerSecond = 0x1p40 / kPicosecondsPerSecond;
+constexpr double kWeightOne = 0x1p24;
+constexpr std::size_t kAxes = static_cast<std::size_t>(Axis::kWorld) + 1;
+/// A scalar agreement (norm, overflow flag) is latency; its bytes claim no bandwidth.
+constexpr std::int64_t kLatencyOnlyBytes = 4096;
+
+std::int64_t rate_units(BytesPerSecond b) { return static_cast<std::int64_t>(std::ceil(b.value() * kRateUnitsPerBytePerSecond)); }
+
+/// Links become engine resources when something crosses them.
+class Resources {
+ public:
+  Resources(const World& world, Lowered& out) : world_(world), out_(out), of_link_(world.cluster.links().size(), kNone) {}
+  std::uint32_t of(LinkId link) {
+    std::uint32_t& r = of_link_[link.index()];
+    if (r == kNone) {
+      r = static_cast<std::uint32_t>(out_.input.resources.size());
+      const cluster::Link& l = world_.cluster.links()[link.index()];
+      engine::Resource resource;
+      resource.capacity = std::max<std::int64_t>(1, static_cast<std::int64_t>(l.capacity.value() * kRateUnitsPerBytePerSecond));
+      out_.input.resources.push_back(resource);
+      out_.resource_link.push_back(link);
+    }
+    return r;
+  }
+
+ private:
+  const World& world_;
+  Lowered& out_;
+  std::vector<std::uint32_t> of_link_;
+};
+
+/// Usage of a flow pattern, `flows` flows of equal bytes on its busiest hop.
+engine::UsageRange add_usage(const std::vector<LinkLoad>& loads, double reference, Resources& resources, Lowered& out) {
+  engine::UsageRange range;
+  range.begin = static_cast<std::uint32_t>(out.input.usages.size());
+  for (const LinkLoad& load : loads) {
+    const auto weight = static_cast<std::int64_t>(std::ceil(load.bytes / reference * kWeightOne));
+    if (weight > 0) out.input.usages.push_back({resources.of(load.link), weight});
+  }
+  range.end = static_cast<std::uint32_t>(out.input.usages.size());
+  return range;
+}
+
+struct Slowest {
+  double seconds_per_byte = 0;  ///< of one byte of the pattern, undegraded
+  cluster::LinkKind kind = cluster::LinkKind::kScaleUp;
+};
+Slowest slowest_link(const std::vector<LinkLoad>& loads, const World& world) {
+  Slowest s;
+  for (const LinkLoad& load : loads) {
+    const cluster::Link& link = world.cluster.links()[load.link.index()];
+    const double t = load.bytes / link.nominal.value();
+    if (t > s.seconds_per_byte) s = {t, link.kind};
+  }
+  return s;
+}
+
+
+/// Every distinct line of the collectives table has an account of its own, so that exposed time is known per line.
+std::uint32_t add_row(TransferRow row, Lowered& out) {
+  for (std::uint32_t i = 0; i < out.rows.size(); ++i) {
+    row.account = out.rows[i].account;
+    if (row == out.rows[i]) return i;
+  }
+  out.accounts.push_back({Account::Kind::kCommunication, row.axis});
+  row.account = static_cast<std::uint32_t>(out.accounts.size() - 1);
+  out.rows.push_back(row);
+  return static_cast<std::uint32_t>(out.rows.size() - 1);
+}
+
+/// Seconds and bytes to an engine transfer. wire: bytes that the busiest GPU port moves.
+void add_transfer(Seconds latency, Seconds transfer, double reference, double wire, std::uint32_t usage_set, int sms, const World& world, TransferRow row, Lowered& out) {
+  engine::Transfer t;
+  t.usage_set = usage_set;
+  t.sms = sms;
+  t.latency = to_sim_time(latency);
+  if (row.bytes > 0 && transfer.value() > 0) {
+    const SimTime ps = std::max<SimTime>(1, to_sim_time(transfer));
+    t.reference_bytes = std::max<std::int64_t>(1, std::llround(reference));
+    t.cap = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(reference * 0x1p40 / static_cast<double>(ps))));
+    t.work = static_cast<int128>(t.cap) * ps;
+    t.hbm = rate_units(BytesPerSecond(world.profile.overlap.hbm_per_wire_byte.value * wire / transfer.value()));
+  }
+  const std::uint32_t index = add_row(std::move(row), out);
+  t.account = out.rows[index].account;
+  out.transfer_row.push_back(index);
+  out.input.transfers.push_back(t);
+}
+
+struct ShapeKey {
+  std::int64_t ranks, domains, per_nic;
+  auto operator<=>(const ShapeKey&) const = default;
+};
+struct Pattern {
+  collective::Hops hops;
+  int channels = 1;
+};
+bool same(const Pattern& a, const Pattern& b) {
+  return a.channels == b.channels && a.hops.intra_out == b.hops.intra_out && a.hops.intra_in == b.hops.intra_in && a.hops.inter_out == b.hops.inter_out &&
+         a.hops.inter_in == b.hops.inter_in && a.hops.pattern == b.hops.pattern;
+}
+/// Fraction of the buffer that one channel carries over its busiest hop.
+double reference_fraction(const Pattern& p) {
+  return std::max({p.hops.intra_out, p.hops.intra_in, p.hops.inter_out, p.hops.inter_in}) / p.channels;
+}
+
+/// One class of alike groups of an axis: the same shape, so the same choices, times and transfers.
+struct ShapeClass {
+  collective::Shape shape;
+  std::vector<Pattern> patterns;              // distinct; index is the usage set
+  std::vector<std::uint32_t> request_pattern; // by request of the axis
+  std::vector<collective::Choice> choices;
+  std::vector<Slowest> slowest;               // by pattern, worst group
+  std::vector<std::size_t> groups;
+};
+
+void lower_axis(Axis axis, const std::vector<std::uint32_t>& requests, const World& world, Resources& resources, Communication& comm, Lowered& out,
+                std::vector<std::vector<std::pair<Axis, std::uint32_t>>>& groups_of_rank) {
+  const std::vector<GroupLayout> layouts = make_groups(axis, world);
+  for (const std::uint32_t r : requests) comm.request_alone[r] = layouts.empty();
+  if (layouts.empty()) return;
+  std::map<ShapeKey, ShapeClass> classes;
+  for (std::size_t g = 0; g < layouts.size(); ++g) {
+    const collective::Shape shape = make_shape(layouts[g], world);
+    ShapeClass& c = classes[{shape.ranks, shape.nodes, shape.gpus_per_nic}];
+    c.shape = shape;
+    c.groups.push_back(g);
+  }
+  const auto first_group = static_cast<std::uint32_t>(out.input.groups.size());
+  out.input.groups.resize(first_group + layouts.size());
+  for (auto& [key, c] : classes) {
+    for (const std::uint32_t r : requests) {
+      const program::Request& request = world.program.requests[r];
+      const collective::Kind kind = to_kind(request.kind);
+      Pattern p;
+      const collective::Choice choice = collective::choose(kind, Bytes(request.bytes), c.shape, world.nccl);
+      p.hops = collective::hops(kind, choice.algorithm, c.shape);
+      p.channels = std::max(1, choice.channels);
+      const auto found = std::find_if(c.patterns.begin(), c.patterns.end(), [&](const Pattern& q) { return same(p, q); });
+      c.request_pattern.push_back(static_cast<std::uint32_t>(found - c.patterns.begin()));
+      if (found == c.patterns.end()) c.patterns.push_back(p);
+      c.choices.push_back(choice);
+    }
+    c.slowest.resize(c.patterns.size());
+    std::vector<bool> needed(c.patterns.size(), false);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (world.program.requests[requests[i]].bytes > kLatencyOnlyBytes) needed[c.request_pattern[i]] = true;
+    }
+    const auto first_transfer = static_cast<std::uint32_t>(out.input.transfers.size());
+    for (const std::size_t g : c.groups) {
+      engine::Group& group = out.input.groups[first_group + g];
+      group.members = layouts[g].members;
+      group.first_transfer = first_transfer;
+      group.kind = static_cast<std::uint32_t>(axis);
+      for (std::size_t p = 0; p < c.patterns.size(); ++p) {
+        engine::UsageRange range;
+        if (needed[p]) {
+          const std::vector<LinkLoad> loads = link_loads(layouts[g], c.patterns[p].hops, world);
+          range = add_usage(loads, reference_fraction(c.patterns[p]), resources, out);
+          const Slowest s = slowest_link(loads, world);
+          if (s.seconds_per_byte > c.slowest[p].seconds_per_byte) c.slowest[p] = s;
+        }
+        group.usage_sets.push_back(range);
+      }
+      for (const std::uint32_t m : group.members) groups_of_rank[m].push_back({axis, static_cast<std::uint32_t>(first_group + g)});
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const program::Request& request = world.program.requests[requests[i]];
+      const Pattern& p = c.patterns[c.request_pattern[i]];
+      const cost::CollectiveTime time = cost::collective_time(to_kind(request.kind), Bytes(request.bytes), c.choices[i], c.shape, world.nccl, world.profile);
+      const auto bytes = static_cast<double>(request.bytes);
+      const Slowest& s = c.slowest[c.request_pattern[i]];
+      TransferRow row{request.kind, axis, c.shape.ranks, request.bytes, c.choices[i], std::string(cluster::to_string(s.kind)), time.origin, 0};
+      if (time.latency.value() > time.transfer.value()) row.limited_by = "latency";
+      const double fraction = std::max(p.hops.intra_out, p.hops.inter_out);
+      if (request.bytes <= kLatencyOnlyBytes) {
+        add_transfer(time.latency + time.transfer, Seconds(0), 0, 0, c.request_pattern[i], collective::footprint_sms(c.choices[i], c.shape), world, std::move(row), out);
+      } else {
+        const Seconds transfer(std::max(time.transfer.value(), s.seconds_per_byte * bytes));
+        add_transfer(time.latency, transfer, bytes * reference_fraction(p), bytes * fraction, c.request_pattern[i],
+                     collective::footprint_sms(c.choices[i], c.shape), world, std::move(row), out);
+      }
+    }
+  }
+}
+
+/// NCCL's point-to-point channels per peer: two per NIC, or one per 14 GB/s of it; on NVLink two per link (paths.cc).
+int p2p_channels(const World& world, bool same_domain) {
+  if (same_domain) return std::clamp(static_cast<int>(2 * world.cluster.node().scale_up.value() / 25e9), 2, 32);
+  return std::clamp(static_cast<int>(world.cluster.nic_per_gpu().value() / 14e9), 2, 16);
+}
+
+void lower_channels(const World& world, Resources& resources, Communication& comm, Lowered& out, std::vector<std::array<std::uint32_t, program::kSlots>>& channels_of_rank) {
+  const plan::Parallelism& p = world.parallelism;
+  bool used[program::kSlots] = {false, false, false, false};
+  std::vector<std::array<bool, program::kSlots>> role_uses(world.program.roles.size(), {false, false, false, false});
+  for (std::size_t r = 0; r < world.program.roles.size(); ++r) {
+    for (const auto& batch : world.program.roles[r].batches) {
+      for (const program::PointToPoint& m : batch) {
+        role_uses[r][static_cast<std::size_t>(m.slot)] = used[static_cast<std::size_t>(m.slot)] = true;
+        if (std::find(comm.channel_bytes.begin(), comm.channel_bytes.end(), m.bytes) == comm.channel_bytes.end()) comm.channel_bytes.push_back(m.bytes);
+      }
+    }
+  }
+  if (comm.channel_bytes.empty()) return;
+  using Key = std::tuple<bool, double, double>;  // same domain, wire latency, seconds per byte of the slowest link
+  std::map<Key, std::uint32_t> first_transfer;
+  collective::Shape pair;
+  pair.ranks = 2;
+  for (const program::Slot direction : {program::Slot::kForwardOut, program::Slot::kBackwardOut}) {
+    if (!used[static_cast<std::size_t>(direction)]) continue;
+    const bool forward = direction == program::Slot::kForwardOut;
+    for (std::int64_t r = 0; r < world.grid.ranks(); ++r) {
+      plan::Coordinates c = world.grid.coordinates(r);
+      if (!role_uses[static_cast<std::size_t>(c.pp)][static_cast<std::size_t>(direction)]) continue;
+      c.pp = (c.pp + (forward ? 1 : p.pp - 1)) % p.pp;
+      const std::int64_t to = world.grid.rank(c);
+      engine::Channel channel;
+      channel.sender = static_cast<std::uint32_t>(r);
+      channel.receiver = static_cast<std::uint32_t>(to);
+      channel.kind = static_cast<std::uint32_t>(kAxes) + static_cast<std::uint32_t>(direction);
+      const cluster::Route route = world.cluster.route(r, to, static_cast<std::uint64_t>(r));
+      const bool same_domain = world.cluster.domain_of(r) == world.cluster.domain_of(to);
+      const int flows = p2p_channels(world, same_domain);
+      std::vector<LinkLoad> loads;
+      for (const cluster::Hop& hop : route.hops) loads.push_back({hop.link, hop.share});
+      channel.usage = add_usage(loads, 1.0 / flows, resources, out);
+      const Slowest s = slowest_link(loads, world);
+      const Key key{same_domain, route.latency.value(), s.seconds_per_byte};
+      const auto found = first_transfer.find(key);
+      if (found != first_transfer.end()) {
+        channel.first_transfer = found->second;
+      } else {
+        channel.first_transfer = static_cast<std::uint32_t>(out.input.transfers.size());
+        first_transfer[key] = channel.first_transfer;
+        GroupLayout ends;
+        ends.members = {std::min(channel.sender, channel.receiver), std::max(channel.sender, channel.receiver)};
+        if (same_domain) {
+          ends.domains = {ends.members};
+        } else {
+          ends.domains = {{ends.members[0]}, {ends.members[1]}};
+        }
+        const collective::Shape shape = make_shape(ends, world);
+        for (const std::int64_t bytes : comm.channel_bytes) {
+          const cost::CollectiveTime time = cost::point_to_point_time(Bytes(bytes), shape, same_domain, route.latency, world.profile);
+          collective::Choice choice{collective::Algorithm::kPairs, collective::Protocol::kSimple, flows, Seconds(0)};
+          TransferRow row{workload::CommKind::kSendRecv, Axis::kPp, 2, bytes, choice, std::string(cluster::to_string(s.kind)), time.origin, 0};
+          const auto b = static_cast<double>(bytes);
+          const Seconds transfer(std::max(time.transfer.value(), s.seconds_per_byte * b));
+          add_transfer(time.latency, transfer, b / flows, b, 0, std::min(flows, 4), world, std::move(row), out);
+        }
+      }
+      const auto id = static_cast<std::uint32_t>(out.input.channels.size());
+      out.input.channels.push_back(channel);
+      channels_of_rank[static_cast<std::size_t>(r)][static_cast<std::size_t>(direction)] = id;
+      channels_of_rank[static_cast<std::size_t>(to)][static_cast<std::size_t>(forward ? program::Slot::kForwardIn : program::Slot::kBackwardIn)] = id;
+    }
+  }
+}
+
+/// A nominal capacity is raised to what one activity alone takes of it (rounding only; a degraded link keeps what it has).
+void absorb_rounding(const World& world, Lowered& out) {
+  const auto raise = [&](engine::UsageRange range, const engine::Transfer& t) {
+    for (std::uint32_t u = range.begin; u < range.end; ++u) {
+      const engine::Usage& usage = out.input.usages[u];
+      const cluster::Link& link = world.cluster.links()[out.resource_link[usage.resource].index()];
+      if (link.capacity.value() < link.nominal.value()) continue;
+      std::int64_t& capacity = out.input.resources[usage.resource].capacity;
+      const int128 taken = (static_cast<int128>(usage.weight) * t.cap + ((int128{1} << engine::kWeightBits) - 1)) >> engine::kWeightBits;
+      // More than rounding would be a time below bytes over capacity.
+      ORRERY_ASSERT(taken <= capacity + capacity / 1000 + 64, "no activity alone exceeds a link");
+      capacity = std::max(capacity, static_cast<std::int64_t>(taken));
+    }
+  };
+  // Transfers of a group: from its first to the next group's first of the same class; the table below gives the count per first.
+  std::map<std::uint32_t, std::uint32_t> end_of;
+  for (const engine::Group& g : out.input.groups) end_of[g.first_transfer] = 0;
+  for (const engine::Channel& c : out.input.channels) end_of[c.first_transfer] = 0;
+  for (auto it = end_of.begin(); it != end_of.end(); ++it) it->second = std::next(it) == end_of.end() ? static_cast<std::uint32_t>(out.input.transfers.size()) : std::next(it)->first;
+  for (const engine::Group& g : out.input.groups) {
+    for (std::uint32_t t = g.first_transfer; t < end_of[g.first_transfer]; ++t) {
+      const engine::Transfer& transfer = out.input.transfers[t];
+      if (transfer.cap > 0) raise(g.usage_sets[transfer.usage_set], transfer);
+    }
+  }
+  for (const engine::Channel& c : out.input.channels) {
+    for (std::uint32_t t = c.first_transfer; t < end_of[c.first_transfer]; ++t) {
+      if (out.input.transfers[t].cap > 0) raise(c.usage, out.input.transfers[t]);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Communication> lower_communication(const World& world, Lowered& out, const std::string& file) {
+  Communication comm;
+  comm.request_alone.assign(world.program.requests.size(), true);
+  Resources resources(world, out);
+  const auto ranks = static_cast<std::size_t>(world.grid.ranks());
+  std::vector<std::vector<std::pair<Axis, std::uint32_t>>> groups_of_rank(ranks);
+  std::vector<std::vector<std::uint32_t>> by_axis(kAxes);
+  for (std::uint32_t r = 0; r < world.program.requests.size(); ++r) by_axis[static_cast<std::size_t>(world.program.requests[r].axis)].push_back(r);
+  for (std::size_t a = 0; a < kAxes; ++a) {
+    if (!by_axis[a].empty()) lower_axis(static_cast<Axis>(a), by_axis[a], world, resources, comm, out, groups_of_rank);
+  }
+  std::array<std::uint32_t, program::kSlots> none{};
+  none.fill(kNone);
+  std::vector<std::array<std::uint32_t, program::kSlots>> channels_of_rank(ranks, none);
+  lower_channels(world, resources, comm, out, channels_of_rank);
+  absorb_rounding(world, out);
+
+  // Slots of a role: the axes that its program uses, in axis order; then the pipeline slots that it uses.
+  for (const program::Role& role : world.program.roles) {
+    RoleSlots slots;
+    slots.group_slot.assign(world.program.requests.size(), kNone);
+    slots.group_transfer.assign(world.program.requests.size(), kNone);
+    slots.channel_slot.fill(kNone);
+    std::vector<bool> axis_used(kAxes, false);
+    for (const program::Item& item : role.items) {
+      if (item.kind == program::ItemKind::kCollective && !comm.request_alone[item.index]) {
+        axis_used[static_cast<std::size_t>(world.program.requests[item.index].axis)] = true;
+      }
+    }
+    for (std::size_t a = 0; a < kAxes; ++a) {
+      if (!axis_used[a]) continue;
+      for (std::uint32_t i = 0; i < by_axis[a].size(); ++i) {
+        slots.group_slot[by_axis[a][i]] = slots.groups;
+        slots.group_transfer[by_axis[a][i]] = i;
+      }
+      ++slots.groups;
+    }
+    for (const auto& batch : role.batches) {
+      for (const program::PointToPoint& m : batch) slots.channel_slot[static_cast<std::size_t>(m.slot)] = 0;
+    }
+    for (std::uint32_t& slot : slots.channel_slot) {
+      if (slot != kNone) slot = slots.channels++;
+    }
+    comm.roles.push_back(std::move(slots));
+  }
+  out.input.ranks.resize(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    engine::Rank& rank = out.input.ranks[r];
+    const std::int64_t stage = world.grid.coordinates(static_cast<std::int64_t>(r)).pp;
+    rank.program = static_cast<std::uint32_t>(stage);
+    rank.lowest = static_cast<std::uint32_t>(r);
+    const RoleSlots& slots = comm.roles[rank.program];
+    rank.groups.assign(slots.groups, kNone);
+    for (std::uint32_t request = 0; request < world.program.requests.size(); ++request) {
+      if (slots.group_slot[request] == kNone) continue;
+      for (const auto& [axis, group] : groups_of_rank[r]) {
+        if (axis == world.program.requests[request].axis) rank.groups[slots.group_slot[request]] = group;
+      }
+    }
+    for (std::size_t s = 0; s < program::kSlots; ++s) {
+      if (slots.channel_slot[s] != kNone) rank.channels.push_back(channels_of_rank[r][s]);
+    }
+    for (const std::uint32_t g : rank.groups) ORRERY_ASSERT(g != kNone, "a role that issues a collective has its group");
+    for (const std::uint32_t ch : rank.channels) ORRERY_ASSERT(ch != kNone, "a role that sends or receives has its channel");
+  }
+  for (const engine::Resource& resource : out.input.resources) {
+    if (resource.capacity > engine::kMaxCapacity) {
+      return fail(file, "/cluster", "a link is faster than 1 PB/s, which is beyond what the engine's integers hold; lower its bandwidth");
+    }
+  }
+  return comm;
+}
+
+}  // namespace orrery::lower
