@@ -35,6 +35,7 @@ SegmentPricer::SegmentPricer(const World& world, const std::vector<double>& vari
         d.launches += n;
         device += duration.time.value();
         d.cost.seconds_by_origin[static_cast<std::size_t>(duration.origin)] += duration.time.value();
+        d.cost.seconds_by_class[op.work.index()] += duration.time.value();  // the variant's order: Gemm, Attention, Stream
         d.cost.wave = std::max(d.cost.wave, gpu.wave(op));
       }
       d.cost.total = Seconds(device);

@@ -33,9 +33,10 @@ struct TransferRow {
   bool operator==(const TransferRow&) const = default;
 };
 
-/// Time of a segment with nothing else on the GPU, by origin.
+/// Time of a segment with nothing else on the GPU, by origin and by class of operation (GEMM, attention, memory-bound).
 struct SegmentCost {
   std::array<double, kOriginCount> seconds_by_origin{};
+  std::array<double, 3> seconds_by_class{};
   Seconds total{};
   Seconds wave{};
 };

@@ -87,6 +87,6 @@ struct Program {
 
 /// What is wrong with a program, naming stage, stream and instruction: sends without receives, collectives that members issue in
 /// another order, frees without allocations, events recorded twice or never, a cycle of waits. Empty where it is sound.
-std::vector<std::string> verify(const Program& program, const plan::Parallelism& parallelism);
+std::vector<std::string> verify(const Program& program);
 
 }  // namespace orrery::program

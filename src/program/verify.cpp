@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "orrery/program/program.hpp"
+
+// Verification before anything runs. The rules are CUDA's and NCCL's: a stream runs in order; a collective starts when every member has
+// issued its k-th on that communicator; a send meets the receive of the same number; the host waits where it synchronises or where its
+// run-ahead is used up. Stages stand for all their ranks: tp, cp and dp peers run the same list, so only the pipeline can disagree.
+namespace orrery::program {
+namespace {
+
+using workload::Axis;
+
+struct Problems {
+  std::vector<std::string> texts;
+  void add(std::string text) {
+    constexpr std::size_t kMost = 20;
+    if (texts.size() < kMost) texts.push_back(std::move(text));
+  }
+};
+
+void check_books(const Role& role, Problems& problems) {
+  std::array<std::int64_t, kMemoryKinds> held{};
+  std::vector<int> recorded(role.events, 0);
+  for (const Item& item : role.items) {
+    if (item.record != kNoEvent && item.record < role.events) ++recorded[item.record];
+  }
+  for (std::size_t e = 0; e < recorded.size(); ++e) {
+    if (recorded[e] != 1) problems.add(fmt::format("stage {}: event {} is recorded {} times; every event is recorded once", role.stage, e, recorded[e]));
+  }
+  for (std::size_t i = 0; i < role.items.size(); ++i) {
+    const Item& item = role.items[i];
+    if (item.wait != kNoEvent && item.wait >= role.events) {
+      problems.add(fmt::format("stage {}: item {} waits for event {}, which does not exist", role.stage, i, item.wait));
+    }
+    std::int64_t& kind = held[static_cast<std::size_t>(item.memory)];
+    if (item.kind == ItemKind::kAllocate) kind += item.bytes;
+    if (item.kind == ItemKind::kFree) {
+      kind -= item.bytes;
+      if (kind < 0) {
+        problems.add(fmt::format("stage {}: item {} frees {} bytes of {} that were never allocated", role.stage, i, -kind,
+                                 kMemoryKindNames[static_cast<std::size_t>(item.memory)]));
+        kind = 0;
+      }
+    }
+  }
+  // What a step allocates for itself it frees; states live on.
+  const std::int64_t left = held[static_cast<std::size_t>(MemoryKind::kActivations)];
+  if (left != 0) problems.add(fmt::format("stage {}: {} bytes of activations are never freed", role.stage, left));
+}
+
+/// Counts of sends and receives between neighbours.
+void check_traffic(const Program& program, Problems& problems) {
+  const std::size_t stages = program.roles.size();
+  const auto list = [&](std::size_t stage, Slot slot) {
+    std::vector<std::int64_t> bytes;
+    for (const Item& item : program.roles[stage].items) {
+      if (item.kind != ItemKind::kBatch) continue;
+      for (const PointToPoint& m : program.roles[stage].batches[item.index]) {
+        if (m.slot == slot) bytes.push_back(m.bytes);
+      }
+    }
+    return bytes;
+  };
+  for (std::size_t s = 0; s < stages; ++s) {
+    for (const auto& [out, in, step] : {std::tuple{Slot::kForwardOut, Slot::kForwardIn, std::size_t{1}}, std::tuple{Slot::kBackwardOut, Slot::kBackwardIn, stages - 1}}) {
+      const std::size_t to = (s + step) % stages;
+      const std::vector<std::int64_t> sent = list(s, out), received = list(to, in);
+      if (sent.size() != received.size()) {
+        problems.add(fmt::format("stage {} sends {} {} messages to stage {}, which receives {}", s, sent.size(), out == Slot::kForwardOut ? "forward" : "backward", to, received.size()));
+      } else if (sent != received) {
+        problems.add(fmt::format("stage {} and stage {} disagree on the size of a {} message", s, to, out == Slot::kForwardOut ? "forward" : "backward"));
+      }
+    }
+  }
+}
+
+/// Groups that span stages must see the same sequence from each of their stages.
+void check_collectives(const Program& program, Problems& problems) {
+  for (const Axis axis : {Axis::kEmbedding, Axis::kModel, Axis::kWorld, Axis::kPp}) {
+    std::vector<std::uint32_t> first;
+    std::size_t first_stage = SIZE_MAX;
+    for (std::size_t s = 0; s < program.roles.size(); ++s) {
+      if (axis == Axis::kEmbedding && s != 0 && s + 1 != program.roles.size()) continue;
+      std::vector<std::uint32_t> sequence;
+      for (const Item& item : program.roles[s].items) {
+        if (item.kind == ItemKind::kCollective && program.requests[item.index].axis == axis) sequence.push_back(item.index);
+      }
+      if (first_stage == SIZE_MAX) {
+        first = sequence;
+        first_stage = s;
+        continue;
+      }
+      if (sequence == first) continue;
+      const auto [a, b] = std::mismatch(first.begin(), first.end(), sequence.begin(), sequence.end());
+      problems.add(fmt::format("stages {} and {} issue different collectives on group {}: they part at number {}", first_stage, s, workload::to_string(axis), a - first.begin()));
+    }
+  }
+}
+
+/// Runs all stages without clocks. What cannot advance is a cycle.
+class DryRun {
+ public:
+  explicit DryRun(const Program& program) : program_(program), stages_(program.roles.size()) {
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      Stage& st = stages_[s];
+      st.recorded.assign(program.roles[s].events, false);
+      st.queue.resize(kStreams);
+      st.sent.fill(0);
+    }
+  }
+
+  void run(Problems& problems) {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (std::size_t s = 0; s < stages_.size(); ++s) moved = advance(s) || moved;
+    }
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const Role& role = program_.roles[s];
+      for (std::size_t q = 0; q < kStreams; ++q) {
+        const Stage& st = stages_[s];
+        if (st.head[q] < st.queue[q].size()) {
+          problems.add(fmt::format("stage {} stream \"{}\" instruction {} can never run: a cycle of waits", s, to_string(static_cast<Stream>(q)), st.head[q]));
+        }
+      }
+      if (stages_[s].host < role.items.size()) problems.add(fmt::format("stage {}: the host can never pass item {}", s, stages_[s].host));
+    }
+  }
+
+ private:
+  struct Stage {
+    std::size_t host = 0;
+    std::vector<std::vector<std::uint32_t>> queue;  // items issued to each stream
+    std::array<std::size_t, kStreams> head{};
+    std::vector<bool> recorded;
+    std::array<std::int64_t, kSlots> sent{};          // batches that have launched, per slot
+    std::map<std::uint32_t, std::int64_t> launched;   // collectives launched per axis
+    std::array<bool, kStreams> in_flight{};
+    std::array<std::array<std::int64_t, kSlots>, kStreams> number{};  // of the batch in flight, per slot
+    std::array<std::int64_t, kStreams> collective{};
+  };
+
+  [[nodiscard]] static bool crosses_stages(Axis a) { return a == Axis::kEmbedding || a == Axis::kModel || a == Axis::kWorld || a == Axis::kPp; }
+
+  bool advance(std::size_t s) {
+    Stage& st = stages_[s];
+    const Role& role = program_.roles[s];
+    bool moved = false;
+    while (st.host < role.items.size()) {
+      const Item& item = role.items[st.host];
+      const bool device = item.kind == ItemKind::kSegment || item.kind == ItemKind::kCollective || item.kind == ItemKind::kBatch || item.kind == ItemKind::kWait;
+      if (item.kind == ItemKind::kHostSync && !st.recorded[item.wait]) break;
+      if (device) {
+        if (st.host > oldest_unstarted(s) + program_.run_ahead) break;
+        st.queue[static_cast<std::size_t>(item.stream)].push_back(static_cast<std::uint32_t>(st.host));
+      }
+      ++st.host;
+      moved = true;
+    }
+    for (std::size_t q = 0; q < kStreams; ++q) {
+      while (st.head[q] < st.queue[q].size() && step(s, q)) moved = true;
+    }
+    return moved;
+  }
+
+  [[nodiscard]] std::size_t oldest_unstarted(std::size_t s) const {
+    const Stage& st = stages_[s];
+    std::size_t oldest = st.host;
+    for (std::size_t q = 0; q < kStreams; ++q) {
+      const std::size_t h = st.head[q] + (st.in_flight[q] ? 1 : 0);
+      if (h < st.queue[q].size()) oldest = std::min<std::size_t>(oldest, st.queue[q][h]);
+    }
+    return oldest;
+  }
+
+  bool step(std::size_t s, std::size_t q) {
+    Stage& st = stages_[s];
+    const Role& role = program_.roles[s];
+    const Item& item = role.items[st.queue[q][st.head[q]]];
+    if (!st.in_flight[q]) {
+      if (item.wait != kNoEvent && !st.recorded[item.wait]) return false;
+      st.in_flight[q] = true;
+      if (item.kind == ItemKind::kBatch) {
+        for (const PointToPoint& m : role.batches[item.index]) st.number[q][static_cast<std::size_t>(m.slot)] = ++st.sent[static_cast<std::size_t>(m.slot)];
+      }
+      if (item.kind == ItemKind::kCollective) st.collective[q] = ++st.launched[static_cast<std::uint32_t>(program_.requests[item.index].axis)];
+      return true;
+    }
+    if (!peers_launched(s, q, item)) return false;
+    if (item.record != kNoEvent) st.recorded[item.record] = true;
+    st.in_flight[q] = false;
+    ++st.head[q];
+    return true;
+  }
+
+  [[nodiscard]] bool peers_launched(std::size_t s, std::size_t q, const Item& item) const {
+    const Stage& st = stages_[s];
+    const std::size_t n = stages_.size();
+    if (item.kind == ItemKind::kBatch) {
+      for (const PointToPoint& m : program_.roles[s].batches[item.index]) {
+        const bool up = m.slot == Slot::kForwardOut || m.slot == Slot::kBackwardIn;
+        static constexpr Slot kOther[kSlots] = {Slot::kForwardIn, Slot::kForwardOut, Slot::kBackwardIn, Slot::kBackwardOut};
+        const Stage& peer = stages_[(s + (up ? 1 : n - 1)) % n];
+        if (peer.sent[static_cast<std::size_t>(kOther[static_cast<std::size_t>(m.slot)])] < st.number[q][static_cast<std::size_t>(m.slot)]) return false;
+      }
+    }
+    if (item.kind == ItemKind::kCollective && crosses_stages(program_.requests[item.index].axis)) {
+      const Axis axis = program_.requests[item.index].axis;
+      for (std::size_t other = 0; other < n; ++other) {
+        if (axis == Axis::kEmbedding && other != 0 && other + 1 != n) continue;
+        const auto found = stages_[other].launched.find(static_cast<std::uint32_t>(axis));
+        if (found == stages_[other].launched.end() || found->second < st.collective[q]) return false;
+      }
+    }
+    return true;
+  }
+
+  const Program& program_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(const Program& program) {
+  Problems problems;
+  for (const Role& role : program.roles) check_books(role, problems);
+  check_traffic(program, problems);
+  check_collectives(program, problems);
+  if (problems.texts.empty()) DryRun(program).run(problems);
+  return problems.texts;
+}
+
+}  // namespace orrery::program
