@@ -20,7 +20,7 @@ struct FullRecompute {
   std::int64_t budget = INT64_MAX;  ///< layers of the stage still to recompute (block)
 };
 
-ChunkLayers make_chunk(const plan::Chunk& chunk, const LayerPasses* passes, const workload::Training& training, FullRecompute& full, bool head_is_tied_here) {
+ChunkLayers make_chunk(const plan::Chunk& chunk, const LayerPasses* passes, const workload::Training& training, FullRecompute& full, std::int64_t tied_here) {
   ChunkLayers out;
   const auto add = [&](LayerKind kind) {
     LayerSlot slot;
@@ -45,7 +45,7 @@ ChunkLayers make_chunk(const plan::Chunk& chunk, const LayerPasses* passes, cons
   }
   if (chunk.head) {
     add(LayerKind::kHead);
-    if (head_is_tied_here) out.back().parameters -= out.back().passes->parameters.sharded;
+    out.back().parameters -= tied_here;  // one matrix with the embedding on the same rank
   }
   return out;
 }
@@ -68,6 +68,8 @@ Program build(const Job& job) {
   shard.tp = p.tp;
   shard.cp = p.cp;
   shard.sequence_parallel = p.sp;
+  shard.vocab_multiple = job.stack.vocab_multiple;
+  shard.gradient_buffer = p.zero < 3;
   // Layers that are recomputed whole run their ordinary passes twice; the layer itself keeps everything.
   workload::Training training = job.training;
   if (training.recompute.mode == workload::RecomputeMode::kFull) training.recompute = {};
@@ -85,6 +87,9 @@ Program build(const Job& job) {
       passes[static_cast<std::size_t>(kind)] =
           make_layer_passes(workload::make_layer(kind, job.model, training, shard, job.kernels), forward_us, backward_us, role.segments, program.requests);
     }
+    for (const LayerKind kind : {LayerKind::kEmbedding, LayerKind::kHead}) {
+      passes[static_cast<std::size_t>(kind)].word_embedding = workload::word_embedding_parameters(job.model, shard);
+    }
     FullRecompute full;
     full.block = job.training.recompute.block;
     if (job.training.recompute.layers) (full.block ? full.budget : full.layers) = *job.training.recompute.layers;
@@ -94,7 +99,8 @@ Program build(const Job& job) {
       const plan::Chunk chunk = plan::chunk_of(p, stage, c);
       has_embedding = has_embedding || chunk.embedding;
       role.layers += chunk.layers;
-      chunks.push_back(make_chunk(chunk, passes, job.training, full, job.model.tied_embeddings && has_embedding));
+      const bool tied_here = job.model.tied_embeddings && has_embedding;
+      chunks.push_back(make_chunk(chunk, passes, job.training, full, tied_here ? workload::word_embedding_parameters(job.model, shard) : 0));
     }
     RoleBuilder builder(role, program.requests, job.stack);
     DataParallel data_parallel(builder, job, chunks, microbatches);

@@ -226,8 +226,7 @@ void DataParallel::end_step(const std::vector<std::uint32_t>& optimizer_segments
   for (const ChunkLayers& chunk : chunks_) {
     for (const LayerSlot& layer : chunk) {
       replicated += layer.passes->parameters.replicated;
-      const bool table = layer.passes->kind == workload::LayerKind::kEmbedding || layer.passes->kind == workload::LayerKind::kHead;
-      if (table) embedding = std::max(embedding, layer.passes->parameters.sharded);
+      if (layer.passes->kind != workload::LayerKind::kDecoder) embedding = std::max(embedding, layer.passes->word_embedding);
     }
   }
   if (job_.model.tied_embeddings && p.pp > 1 && embedding > 0 && job_.stack.tied_embedding_all_reduce) {

@@ -110,6 +110,7 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
     discarding.push_back({last, -t.bytes});
     backward.push_back({t.backward_free_at, -t.bytes});
   }
+  temporaries(layer.recompute_temporaries, recompute);
   // What recompute re-makes lives until the backward operation that uses it last.
   for (const auto& t : layer.recompute_tensors) {
     recompute.push_back({t.alloc_at, t.bytes});
@@ -119,6 +120,7 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   out.forward_discarding = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, discarding, segments, requests);
   out.recompute = make_pass(name + " recompute", Phase::kRecompute, forward_op_us, layer.recompute, recompute, segments, requests);
   out.backward = make_pass(name + " backward", Phase::kBackward, backward_op_us, layer.backward, backward, segments, requests);
+  out.once_per_step = make_pass(name + " weights", Phase::kForward, forward_op_us, layer.once_per_step, {}, segments, requests);
   out.recomputes = !layer.recompute.empty();
   return out;
 }

@@ -36,9 +36,11 @@ struct LayerPasses {
   Pass forward;             ///< keeps what backward needs
   Pass forward_discarding;  ///< full recompute: keeps the input alone
   Pass recompute, backward;
+  Pass once_per_step;       ///< before the first microbatch: quantised copies of weights
   bool recomputes = false;  ///< `recompute` is not empty (selective) and opens a checkpointed region
   std::int64_t input_bytes = 0, output_bytes = 0;
   workload::LayerParameters parameters;
+  std::int64_t word_embedding = 0;  ///< parameters of the matrix that embedding and head share where tied
 };
 
 LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, std::vector<Segment>& segments,

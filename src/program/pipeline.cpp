@@ -32,12 +32,12 @@ void Pipeline::forward(const ScheduleEntry& entry) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerSlot& layer = layers[i];
     dp_.before_forward(entry.microbatch, entry.chunk, i);
+    if (entry.microbatch == 0) b_.pass(layer.passes->once_per_step);
     if (layer.full_recompute) {
-      if (layer.opens_group) {
-        b_.host_work(job_.stack.checkpoint_region_us);
-        b_.allocate(MemoryKind::kActivations, layer.passes->input_bytes);
-      }
+      // The input of a recomputed group is what stays of it; the pass itself drops everything it makes.
+      if (layer.opens_group) b_.host_work(job_.stack.checkpoint_region_us);
       b_.pass(layer.passes->forward_discarding);
+      if (layer.opens_group) b_.allocate(MemoryKind::kActivations, layer.passes->input_bytes);
     } else {
       b_.pass(layer.passes->forward);
     }
@@ -52,6 +52,7 @@ void Pipeline::backward(const ScheduleEntry& entry) {
     if (layers[begin].full_recompute) {
       while (!layers[begin].opens_group) --begin;
       b_.host_work(job_.stack.checkpoint_region_us);
+      b_.free(MemoryKind::kActivations, layers[begin].passes->input_bytes);  // from here on the pass' own input stands for it
       for (std::size_t i = begin; i < end; ++i) {
         dp_.before_backward(entry.microbatch, entry.chunk, i);
         b_.pass(layers[i].passes->forward);
@@ -68,7 +69,6 @@ void Pipeline::backward(const ScheduleEntry& entry) {
       }
       b_.pass(layer.passes->backward);
       dp_.after_backward(entry.microbatch, entry.chunk, i);
-      if (layer.full_recompute && layer.opens_group) b_.free(MemoryKind::kActivations, layer.passes->input_bytes);
     }
     end = begin;
   }
