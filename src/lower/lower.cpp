@@ -38,8 +38,9 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
       members.push_back({m.send(), slots.channel_slot[static_cast<std::size_t>(m.slot)], static_cast<std::uint32_t>(size)});
     }
   }
-  const auto collective = [&](std::uint32_t request) {
-    const engine::Collective c{slots.group_slot[request], slots.group_transfer[request]};
+  const auto collective = [&](const program::Item& item) {
+    const std::size_t at = RoleSlots::place(item.index, item.stream);
+    const engine::Collective c{slots.group_slot[at], slots.group_transfer[at]};
     const auto same = [&](const engine::Collective& other) { return other.group_slot == c.group_slot && other.transfer == c.transfer; };
     const auto found = std::find_if(out.collectives.begin(), out.collectives.end(), same);
     const auto i = static_cast<std::uint32_t>(found - out.collectives.begin());
@@ -89,7 +90,7 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
           break;
         }
         device.op = engine::Op::kCollective;
-        device.index = collective(item.index);
+        device.index = collective(item);
         host.lead = host.cost;
         break;
       case program::ItemKind::kBatch:
@@ -111,20 +112,20 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
 
 /// Staging buffers that NCCL keeps per communicator: each channel holds LL, LL128 and Simple buffers (modelling 5.5, NCCL device.h:
 /// 512 KiB + 4.69 MiB + 4 MiB).
-std::int64_t nccl_staging(std::uint32_t role, const World& world, const Communication& comm, const Lowered& out) {
+std::int64_t nccl_staging(std::uint32_t role, const Communication& comm, const Lowered& out) {
   constexpr std::int64_t kPerChannel = 8 * 512 * 8 * 16 + 120 * 640 * 8 * 8 + 4 * kMiB;
   const auto rank = std::find_if(out.input.ranks.begin(), out.input.ranks.end(), [&](const engine::Rank& r) { return r.program == role; });
   if (rank == out.input.ranks.end()) return 0;
   std::int64_t bytes = 0;
-  for (const std::uint32_t g : rank->groups) {
-    const engine::Group& group = out.input.groups[g];
-    int channels = 0;
-    for (std::uint32_t r = 0; r < world.program.requests.size(); ++r) {
-      if (static_cast<std::uint32_t>(world.program.requests[r].axis) != group.kind || comm.roles[role].group_transfer[r] == kNone) continue;
-      channels = std::max(channels, out.rows[out.transfer_row[group.first_transfer + comm.roles[role].group_transfer[r]]].choice.channels);
-    }
-    bytes += channels * kPerChannel;
+  const RoleSlots& slots = comm.roles[role];
+  std::vector<int> channels(rank->groups.size(), 0);
+  for (std::size_t at = 0; at < slots.group_slot.size(); ++at) {
+    if (slots.group_slot[at] == kNone) continue;
+    const engine::Group& group = out.input.groups[rank->groups[slots.group_slot[at]]];
+    int& most = channels[slots.group_slot[at]];
+    most = std::max(most, out.rows[out.transfer_row[group.first_transfer + slots.group_transfer[at]]].choice.channels);
   }
+  for (const int c : channels) bytes += c * kPerChannel;
   for (const std::uint32_t c : rank->channels) bytes += out.rows[out.transfer_row[out.input.channels[c].first_transfer]].choice.channels * kPerChannel / 2;
   return bytes;
 }
@@ -145,7 +146,7 @@ Result<Lowered> lower(const World& world, const std::string& file) {
     out.input.programs.push_back(lower_role(role, world, *comm, *pricer));
     std::vector<SegmentCost>& costs = out.segments.emplace_back();
     for (std::uint32_t s = 0; s < world.program.roles[role].segments.size(); ++s) costs.push_back(pricer->cost(role, s));
-    out.nccl_bytes.push_back(nccl_staging(role, world, *comm, out));
+    out.nccl_bytes.push_back(nccl_staging(role, *comm, out));
   }
   for (const RankSpeed& s : world.speeds) {
     ORRERY_ASSERT(s.rank >= 0 && static_cast<std::size_t>(s.rank) < out.input.ranks.size(), "events name ranks of the job");

@@ -17,7 +17,6 @@ using workload::Axis;
 
 constexpr double kRateUnitsPerBytePerSecond = 0x1p40 / kPicosecondsPerSecond;
 constexpr double kWeightOne = 0x1p24;
-constexpr std::size_t kAxes = static_cast<std::size_t>(Axis::kWorld) + 1;
 /// A scalar agreement (norm, overflow flag) is latency; its bytes claim no bandwidth.
 constexpr std::int64_t kLatencyOnlyBytes = 4096;
 
@@ -131,8 +130,36 @@ struct ShapeClass {
   std::vector<std::size_t> groups;
 };
 
-void lower_axis(Axis axis, const std::vector<std::uint32_t>& requests, const World& world, Resources& resources, Communication& comm, Lowered& out,
-                std::vector<std::vector<std::pair<Axis, std::uint32_t>>>& groups_of_rank) {
+/// A communicator: the groups of one axis on one stream. A stream of its own is a communicator of its own, as in the frameworks, for
+/// NCCL settles the order of operations within one.
+struct Communicator {
+  Axis axis = Axis::kTp;
+  program::Stream stream = program::Stream::kCompute;
+  std::vector<std::uint32_t> requests;
+};
+
+/// The communicators that programs use, by axis and stream.
+std::vector<Communicator> communicators(const program::Program& program) {
+  std::map<std::pair<Axis, program::Stream>, std::vector<std::uint32_t>> found;
+  for (const program::Role& role : program.roles) {
+    for (const program::Item& item : role.items) {
+      if (item.kind != program::ItemKind::kCollective) continue;
+      std::vector<std::uint32_t>& list = found[{program.requests[item.index].axis, item.stream}];
+      if (std::find(list.begin(), list.end(), item.index) == list.end()) list.push_back(item.index);
+    }
+  }
+  std::vector<Communicator> out;
+  for (auto& [key, requests] : found) {
+    std::sort(requests.begin(), requests.end());
+    out.push_back({key.first, key.second, std::move(requests)});
+  }
+  return out;
+}
+
+void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, Communication& comm, Lowered& out,
+                        std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>>& groups_of_rank) {
+  const Axis axis = communicator.axis;
+  const std::vector<std::uint32_t>& requests = communicator.requests;
   const std::vector<GroupLayout> layouts = make_groups(axis, world);
   for (const std::uint32_t r : requests) comm.request_alone[r] = layouts.empty();
   if (layouts.empty()) return;
@@ -168,7 +195,7 @@ void lower_axis(Axis axis, const std::vector<std::uint32_t>& requests, const Wor
       engine::Group& group = out.input.groups[first_group + g];
       group.members = layouts[g].members;
       group.first_transfer = first_transfer;
-      group.kind = static_cast<std::uint32_t>(axis);
+      group.kind = index;
       for (std::size_t p = 0; p < c.patterns.size(); ++p) {
         engine::UsageRange range;
         if (needed[p]) {
@@ -179,7 +206,7 @@ void lower_axis(Axis axis, const std::vector<std::uint32_t>& requests, const Wor
         }
         group.usage_sets.push_back(range);
       }
-      for (const std::uint32_t m : group.members) groups_of_rank[m].push_back({axis, static_cast<std::uint32_t>(first_group + g)});
+      for (const std::uint32_t m : group.members) groups_of_rank[m].push_back({index, static_cast<std::uint32_t>(first_group + g)});
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const program::Request& request = world.program.requests[requests[i]];
@@ -235,7 +262,7 @@ void lower_channels(const World& world, Resources& resources, Communication& com
       engine::Channel channel;
       channel.sender = static_cast<std::uint32_t>(r);
       channel.receiver = static_cast<std::uint32_t>(to);
-      channel.kind = static_cast<std::uint32_t>(kAxes) + static_cast<std::uint32_t>(direction);
+      channel.kind = static_cast<std::uint32_t>(direction);
       const cluster::Route route = world.cluster.route(r, to, static_cast<std::uint64_t>(r));
       const bool same_domain = world.cluster.domain_of(r) == world.cluster.domain_of(to);
       const int flows = p2p_channels(world, same_domain);
@@ -314,37 +341,35 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
   comm.request_alone.assign(world.program.requests.size(), true);
   Resources resources(world, out);
   const auto ranks = static_cast<std::size_t>(world.grid.ranks());
-  std::vector<std::vector<std::pair<Axis, std::uint32_t>>> groups_of_rank(ranks);
-  std::vector<std::vector<std::uint32_t>> by_axis(kAxes);
-  for (std::uint32_t r = 0; r < world.program.requests.size(); ++r) by_axis[static_cast<std::size_t>(world.program.requests[r].axis)].push_back(r);
-  for (std::size_t a = 0; a < kAxes; ++a) {
-    if (!by_axis[a].empty()) lower_axis(static_cast<Axis>(a), by_axis[a], world, resources, comm, out, groups_of_rank);
-  }
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> groups_of_rank(ranks);  // (communicator, group)
+  const std::vector<Communicator> all = communicators(world.program);
+  for (std::uint32_t c = 0; c < all.size(); ++c) lower_communicator(c, all[c], world, resources, comm, out, groups_of_rank);
   std::array<std::uint32_t, program::kSlots> none{};
   none.fill(kNone);
   std::vector<std::array<std::uint32_t, program::kSlots>> channels_of_rank(ranks, none);
   lower_channels(world, resources, comm, out, channels_of_rank);
   absorb_rounding(world, out);
 
-  // Slots of a role: the axes that its program uses, in axis order; then the pipeline slots that it uses.
+  // Slots of a role: the communicators that its program uses, in order; then the pipeline slots that it uses.
+  std::vector<std::vector<std::uint32_t>> communicator_of_slot;  // [role][group slot]
   for (const program::Role& role : world.program.roles) {
     RoleSlots slots;
-    slots.group_slot.assign(world.program.requests.size(), kNone);
-    slots.group_transfer.assign(world.program.requests.size(), kNone);
+    slots.group_slot.assign(world.program.requests.size() * program::kStreams, kNone);
+    slots.group_transfer.assign(slots.group_slot.size(), kNone);
     slots.channel_slot.fill(kNone);
-    std::vector<bool> axis_used(kAxes, false);
-    for (const program::Item& item : role.items) {
-      if (item.kind == program::ItemKind::kCollective && !comm.request_alone[item.index]) {
-        axis_used[static_cast<std::size_t>(world.program.requests[item.index].axis)] = true;
-      }
-    }
-    for (std::size_t a = 0; a < kAxes; ++a) {
-      if (!axis_used[a]) continue;
-      for (std::uint32_t i = 0; i < by_axis[a].size(); ++i) {
-        slots.group_slot[by_axis[a][i]] = slots.groups;
-        slots.group_transfer[by_axis[a][i]] = i;
+    std::vector<std::uint32_t>& used = communicator_of_slot.emplace_back();
+    for (std::uint32_t c = 0; c < all.size(); ++c) {
+      const auto uses = [&](const program::Item& item) {
+        return item.kind == program::ItemKind::kCollective && item.stream == all[c].stream && world.program.requests[item.index].axis == all[c].axis;
+      };
+      if (comm.request_alone[all[c].requests.front()] || std::none_of(role.items.begin(), role.items.end(), uses)) continue;
+      for (std::uint32_t i = 0; i < all[c].requests.size(); ++i) {
+        const std::size_t at = RoleSlots::place(all[c].requests[i], all[c].stream);
+        slots.group_slot[at] = slots.groups;
+        slots.group_transfer[at] = i;
       }
       ++slots.groups;
+      used.push_back(c);
     }
     for (const auto& batch : role.batches) {
       for (const program::PointToPoint& m : batch) slots.channel_slot[static_cast<std::size_t>(m.slot)] = 0;
@@ -361,17 +386,15 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
     rank.program = static_cast<std::uint32_t>(stage);
     rank.lowest = static_cast<std::uint32_t>(r);
     const RoleSlots& slots = comm.roles[rank.program];
-    rank.groups.assign(slots.groups, kNone);
-    for (std::uint32_t request = 0; request < world.program.requests.size(); ++request) {
-      if (slots.group_slot[request] == kNone) continue;
-      for (const auto& [axis, group] : groups_of_rank[r]) {
-        if (axis == world.program.requests[request].axis) rank.groups[slots.group_slot[request]] = group;
-      }
+    for (const std::uint32_t c : communicator_of_slot[rank.program]) {
+      const auto& mine = groups_of_rank[r];
+      const auto found = std::find_if(mine.begin(), mine.end(), [&](const auto& g) { return g.first == c; });
+      ORRERY_ASSERT(found != mine.end(), "a role that issues a collective has its group");
+      rank.groups.push_back(found->second);
     }
     for (std::size_t s = 0; s < program::kSlots; ++s) {
       if (slots.channel_slot[s] != kNone) rank.channels.push_back(channels_of_rank[r][s]);
     }
-    for (const std::uint32_t g : rank.groups) ORRERY_ASSERT(g != kNone, "a role that issues a collective has its group");
     for (const std::uint32_t ch : rank.channels) ORRERY_ASSERT(ch != kNone, "a role that sends or receives has its channel");
   }
   for (const engine::Resource& resource : out.input.resources) {
