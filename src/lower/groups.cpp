@@ -23,13 +23,13 @@ std::int64_t tree_parent(std::int64_t n, std::int64_t rank) {
 /// Adds up what flows put on links.
 class Loads {
  public:
-  explicit Loads(const World& world) : world_(world) {}
+  Loads(const World& world, std::uint64_t role) : world_(world), role_(role) {}
   void add(LinkId link, double bytes) {
     if (bytes > 0) raw_.push_back({link, bytes});
   }
   void flow(std::uint32_t from, std::uint32_t to, double bytes) {
     if (bytes <= 0) return;
-    for (const cluster::Hop& hop : world_.cluster.route(from, to, from).hops) raw_.push_back({hop.link, bytes * hop.share});
+    for (const cluster::Hop& hop : world_.cluster.route(from, to, role_).hops) raw_.push_back({hop.link, bytes * hop.share});
   }
   std::vector<LinkLoad> take() {
     std::stable_sort(raw_.begin(), raw_.end(), [](const LinkLoad& a, const LinkLoad& b) { return a.link < b.link; });
@@ -46,6 +46,7 @@ class Loads {
 
  private:
   const World& world_;
+  std::uint64_t role_;
   std::vector<LinkLoad> raw_;
 };
 
@@ -113,8 +114,8 @@ collective::Shape make_shape(const GroupLayout& group, const World& world) {
   return s;
 }
 
-std::vector<LinkLoad> link_loads(const GroupLayout& group, const collective::Hops& hops, const World& world) {
-  Loads loads(world);
+std::vector<LinkLoad> link_loads(const GroupLayout& group, const collective::Hops& hops, std::uint64_t role, const World& world) {
+  Loads loads(world, role);
   const std::size_t k = group.domains.size();
   if (world.cluster.node().scale_up_kind == cluster::ScaleUp::kNvSwitch || world.cluster.node().scale_up_kind == cluster::ScaleUp::kMesh) {
     for (const auto& domain : group.domains) {

@@ -19,12 +19,13 @@ std::vector<GroupLayout> make_groups(workload::Axis axis, const World& world);
 /// What NCCL's topology search would say of the group.
 collective::Shape make_shape(const GroupLayout& group, const World& world);
 
-/// Bytes that a collective of one byte puts on a link, per link; several flows on one link are added.
+/// Bytes that a collective of one byte puts on a link, per link; several flows on one link are added. role: what ECMP draws are made from,
+/// beside the source's place under its leaf; equal for groups that play the same part, so that equal leaves fold.
 struct LinkLoad {
   LinkId link;
   double bytes = 0;
 };
-std::vector<LinkLoad> link_loads(const GroupLayout& group, const collective::Hops& hops, const World& world);
+std::vector<LinkLoad> link_loads(const GroupLayout& group, const collective::Hops& hops, std::uint64_t role, const World& world);
 
 collective::Kind to_kind(workload::CommKind kind);
 

@@ -120,6 +120,11 @@ double reference_fraction(const Pattern& p) {
   return std::max({p.hops.intra_out, p.hops.intra_in, p.hops.inter_out, p.hops.inter_in}) / p.channels;
 }
 
+/// The plan role that an ECMP draw depends on: which communicator (or direction) and which stage.
+std::uint64_t draw_role(std::uint32_t communicator, std::int64_t rank, const World& world) {
+  return static_cast<std::uint64_t>(communicator) << 32 | static_cast<std::uint64_t>(world.grid.coordinates(rank).pp);
+}
+
 /// One class of alike groups of an axis: the same shape, so the same choices, times and transfers.
 struct ShapeClass {
   collective::Shape shape;
@@ -199,7 +204,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
       for (std::size_t p = 0; p < c.patterns.size(); ++p) {
         engine::UsageRange range;
         if (needed[p]) {
-          const std::vector<LinkLoad> loads = link_loads(layouts[g], c.patterns[p].hops, world);
+          const std::vector<LinkLoad> loads = link_loads(layouts[g], c.patterns[p].hops, draw_role(index, layouts[g].members.front(), world), world);
           range = add_usage(loads, reference_fraction(c.patterns[p]), resources, out);
           const Slowest s = slowest_link(loads, world);
           if (s.seconds_per_byte > c.slowest[p].seconds_per_byte) c.slowest[p] = s;
@@ -263,7 +268,7 @@ void lower_channels(const World& world, Resources& resources, Communication& com
       channel.sender = static_cast<std::uint32_t>(r);
       channel.receiver = static_cast<std::uint32_t>(to);
       channel.kind = static_cast<std::uint32_t>(direction);
-      const cluster::Route route = world.cluster.route(r, to, static_cast<std::uint64_t>(r));
+      const cluster::Route route = world.cluster.route(r, to, draw_role(UINT32_MAX - channel.kind, r, world));
       const bool same_domain = world.cluster.domain_of(r) == world.cluster.domain_of(to);
       const int flows = p2p_channels(world, same_domain);
       std::vector<LinkLoad> loads;
