@@ -1,0 +1,149 @@
+// Every member of the scenario's description, through model, node, GPU, fabric and stack, is set once to something else than its default:
+// it must be accepted and stand in the resolved scenario, or be refused as "not built yet".
+#include <algorithm>
+#include <set>
+
+#include "catch.h"
+#include "document/description.hpp"
+#include "orrery/document/document.hpp"
+#include "scenarios.hpp"
+
+using namespace orrery;
+using document::Member;
+using document::Type;
+using document::Value;
+using Kind = document::Type::Kind;
+
+namespace {
+
+bool is_default(const Value& v, const Value& fallback) {
+  return v == fallback || (v.is_number() && fallback.is_number() && v.as_double() == fallback.as_double());
+}
+
+/// Values that the description accepts, each form once.
+std::vector<Value> samples(const Type& type, const Value& fallback);
+
+Value object_of(const std::vector<Member>& members) {
+  Value v{Value::Object()};
+  for (const Member& m : members) {
+    if (m.name == "extends" || !m.type.built || m.type.kind == Kind::kReference) continue;
+    const auto all = samples(m.type, m.fallback);
+    if (!all.empty()) v.set(m.name, m.built_values.empty() ? all.front() : m.built_values.front());
+  }
+  return v;
+}
+
+std::vector<Value> samples(const Type& type, const Value& fallback) {
+  std::vector<Value> all;
+  switch (type.kind) {
+    case Kind::kBool:
+      all = {Value(false)};
+      if (!type.just_false) all.emplace_back(true);
+      break;
+    case Kind::kInteger: all = {Value(static_cast<std::int64_t>(type.low)), Value(static_cast<std::int64_t>(std::min(type.low + 1, type.high)))}; break;
+    case Kind::kNumber: all = {Value((type.low + std::min(type.high, type.low + 4)) / 2), Value(type.high)}; break;
+    case Kind::kString: all = {Value("some text")}; break;
+    case Kind::kChoice:
+      for (const document::Choice& c : type.choices) all.emplace_back(c.name);
+      break;
+    case Kind::kArray: {
+      const auto items = samples(type.parts[0], Value());
+      const std::size_t length = std::max<std::size_t>(type.shortest, 1);
+      Value::Array list;
+      for (std::size_t i = 0; i < length; ++i) list.push_back(items[type.all_distinct ? items.size() - 1 - i : 0]);
+      all = {Value(list)};
+      if (type.parts[0].kind == Kind::kTagged) {
+        for (const Value& item : items) all.push_back(Value(Value::Array{item}));
+      }
+      break;
+    }
+    case Kind::kObject:
+      if (type.just_one) {
+        for (const Member& m : type.members) all.push_back(Value(Value::Object{{m.name, samples(m.type, Value()).front()}}));
+      } else {
+        all = {object_of(type.members)};
+      }
+      break;
+    case Kind::kTagged:
+      for (const document::Variant& v : type.variants) {
+        Value form = object_of(v.members);
+        form.set(type.tag, v.name);
+        all.push_back(std::move(form));
+      }
+      break;
+    case Kind::kEither:
+      for (const Type& part : type.parts) {
+        for (Value& v : samples(part, fallback)) all.push_back(std::move(v));
+      }
+      break;
+    case Kind::kAny: all = {Value("anything")}; break;
+    case Kind::kMap:
+    case Kind::kReference: break;
+  }
+  std::erase_if(all, [&](const Value& v) { return is_default(v, fallback); });
+  return all;
+}
+
+struct Row {
+  std::string pointer;
+  const Member* member;
+};
+
+/// Members of objects, through references; what stands in arrays and tagged objects is sampled whole.
+void rows(const std::vector<Member>& members, const std::string& pointer, std::vector<Row>& out) {
+  for (const Member& m : members) {
+    if (m.name == "schema" || m.name == "extends") continue;
+    const std::string here = pointer + "/" + m.name;
+    const Type& type = m.type.kind == Kind::kReference ? document::document_kind(m.type.reference).type() : m.type;
+    if (type.kind == Kind::kObject && !type.just_one && type.built) {
+      rows(type.members, here, out);
+    } else {
+      out.push_back({here, &m});
+    }
+  }
+}
+
+/// Base values that other members must have for a sample to make sense.
+const char* const kFabric = R"({"schema": "orrery/fabric/1", "kind": "infiniband", "link_gbit_per_s": 100, "leaf_ports": 32, "latency_same_leaf_us": 2, "latency_per_tier_us": 0.5})";
+
+}  // namespace
+
+TEST_CASE("every member of a scenario can be set, and stands in the resolved scenario or is not built yet") {
+  std::vector<Row> all;
+  rows(document::scenario_type().members, "", all);
+  CHECK(all.size() > 180);
+  std::set<std::string> unbuilt;
+  for (const Row& row : all) {
+    const auto values = samples(row.member->type, row.member->fallback);
+    CAPTURE(row.pointer);
+    CHECK((!values.empty() || row.pointer == "/model/family"));  // which has one value so far
+    for (const Value& v : values) {
+      const std::string text = document::dump(v, -1);
+      CAPTURE(text);
+      const std::vector<document::Override> overrides = {{"cluster.fabric", kFabric}, {row.pointer, text}};
+      const auto job = document::load_scenario_text(test::scenario(), "job.json", "", overrides);
+      if (job) {
+        const Value* resolved = job->value.resolve(row.pointer);
+        REQUIRE(resolved != nullptr);
+        const bool same = is_default(*resolved, v) || v.is_object() || v.is_array();  // nested defaults are filled in
+        const bool sp_alone = row.pointer == "/parallelism/sp";                       // false where tp is 1
+        CHECK((same || sp_alone));
+      } else {
+        for (const Diagnostic& d : job.error()) {
+          CAPTURE(to_string(d));
+          CHECK(d.text.find("not built yet") != std::string::npos);
+        }
+        unbuilt.insert(row.pointer);
+      }
+    }
+  }
+  const std::set<std::string> wholly_unbuilt = {
+      "/cluster/nccl", "/cluster/placement", "/jobs", "/model/attention_sinks", "/model/attn_softcap", "/model/final_softcap", "/model/global_every", "/model/mla", "/model/moe", "/model/mtp_layers",
+      "/model/sliding_window", "/parallelism/cp", "/parallelism/cp_method", "/parallelism/ep", "/parallelism/ep_dispatch", "/parallelism/etp", "/parallelism/interleave_group",
+      "/parallelism/overlap/ep", "/parallelism/overlap/tp", "/parallelism/replicas", "/training/adapter", "/training/loss", "/training/offload/activations", "/training/offload/optimizer",
+      "/training/offload/parameters", "/training/sparsity", "/stack/defaults/overlap/ep", "/stack/defaults/overlap/tp"};
+  for (const std::string& pointer : wholly_unbuilt) {
+    CAPTURE(pointer);
+    CHECK(unbuilt.contains(pointer));
+  }
+}
