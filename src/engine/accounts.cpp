@@ -72,11 +72,14 @@ void Play::book(std::uint32_t rank, SimTime until) {
 
 void Play::sample() {
   for (const std::uint32_t rank : changed_) {
-    ranks_[rank].changed = false;
-    const std::uint32_t account = classify(rank);
-    if (account == ranks_[rank].account) continue;
+    RankState& state = ranks_[rank];
+    state.changed = false;
+    const StreamState* compute = state.streams > 0 ? &streams_[state.first_stream] : nullptr;
+    const bool runs = compute != nullptr && compute->phase == Phase::kSegment;  // mostly
+    const std::uint32_t account = runs ? in_.programs[state.input->program].segments[compute->code->index].account : classify(rank);
+    if (account == state.account) continue;
     book(rank, now_);
-    ranks_[rank].account = account;
+    state.account = account;
   }
   changed_.clear();
   take_peaks();

@@ -15,17 +15,18 @@ std::size_t Modes::bucket(std::int32_t sms, std::int64_t hbm) const {
 }
 
 std::uint32_t Modes::number(std::int32_t sms, std::int64_t hbm) {
+  if (!modes_.empty() && is(last_, sms, hbm)) return last_;
   std::size_t at = bucket(sms, hbm);
   for (; buckets_[at] != kNone; at = (at + 1) & (buckets_.size() - 1)) {
     const Mode& mode = modes_[buckets_[at]];
-    if (mode.sms == sms && mode.hbm == hbm) return buckets_[at];
+    if (mode.sms == sms && mode.hbm == hbm) return last_ = buckets_[at];
   }
   const auto number = static_cast<std::uint32_t>(modes_.size());
   modes_.push_back({sms, hbm});
   table_of_.resize(table_of_.size() + variants_, kNone);
   buckets_[at] = number;
   if (2 * modes_.size() > buckets_.size()) rehash();
-  return number;
+  return last_ = number;
 }
 
 void Modes::rehash() {

@@ -36,6 +36,7 @@ class Modes {
   const SegmentTimes& times_;
   std::size_t variants_;
   std::vector<Mode> modes_;
+  std::uint32_t last_ = 0;               // the answer before: ranks of one group ask in a row
   std::vector<std::uint32_t> buckets_;   // open addressing, power of two; looked up, never walked
   std::vector<std::uint32_t> table_of_;  // [mode][variant]: first entry in durations_
   std::vector<SimTime> durations_;       // -1: not asked yet

@@ -38,6 +38,8 @@ class Play {
   }
   template <void (Play::*kWork)(std::uint32_t)>
   void each_taken();
+  template <void (Play::*kWork)(std::uint32_t)>
+  void each_taken_stream();
   void settle();
   void deal_with_lists();
   void take(const Event& event);
