@@ -1,0 +1,39 @@
+// Every command of the command line, in the order of the help: one file and one line each.
+#include "command.hpp"
+
+namespace orrery::cli {
+
+namespace {
+constexpr Command kCommands[] = {
+    {"simulate", "predict one training step of a scenario", make_simulate},
+    {"whatif", "a scenario against changed ones, with what explains the difference", make_whatif},
+    {"memory", "the memory of a scenario's worst rank, by kind", make_memory},
+    {"catalog", "list or show models, GPUs, nodes, fabrics, stacks and profiles", make_catalog},
+    {"model", "layers, parameters, FLOPs and bytes of a model", make_model},
+    {"schema", "print the JSON Schema of a file format", make_schema},
+    {"doctor", "check this installation", make_doctor},
+    {"sweep", "many variations of a scenario, resumable"},
+    {"search", "the best feasible plan"},
+    {"sensitivity", "what a scenario's step time depends on"},
+    {"scale", "a scenario on more and fewer GPUs"},
+    {"collective", "times of a collective over message sizes"},
+    {"explain", "a prediction beside a measurement"},
+    {"calibrate", "measurements and calibration profiles"},
+    {"validate", "published runs: predicted against measured"},
+    {"run", "a whole training run: days, price, energy, goodput"},
+    {"plan-capacity", "how many GPUs a deadline or a budget needs"},
+    {"import", "other tools' configurations, traces and topologies"},
+    {"report", "compare, flatten or print reports"},
+    {"completion", "completions for a shell"},
+};
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+std::vector<CommandName> command_names() {
+  std::vector<CommandName> names;
+  for (const Command& c : commands()) names.push_back({c.name, c.about, c.make != nullptr});
+  return names;
+}
+
+}  // namespace orrery::cli

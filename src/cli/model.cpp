@@ -1,0 +1,111 @@
+// orrery model show: what a model is made of, whole and unsharded.
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "common.hpp"
+#include "orrery/workload/layers.hpp"
+
+namespace orrery::cli {
+
+namespace {
+
+using document::Value;
+
+/// A layer of one sequence on one GPU, in sums.
+struct LayerSum {
+  std::string name;
+  std::int64_t count = 0, parameters = 0, saved_bytes = 0;
+  double forward_flops = 0, backward_flops = 0;
+};
+
+double flops(const std::vector<workload::Operation>& operations) {
+  double sum = 0;
+  for (const workload::Operation& o : operations) {
+    if (const auto* g = std::get_if<workload::Gemm>(&o.work)) sum += g->flops().value();
+    if (const auto* a = std::get_if<workload::Attention>(&o.work)) sum += a->flops().value();
+  }
+  return sum;
+}
+
+class ModelVerb : public Verb {
+ public:
+  void define(CLI::App& app) override {
+    app.require_subcommand(1);
+    CLI::App* show = app.add_subcommand("show", "layers, parameters, FLOPs and bytes");
+    show->add_option("MODEL", name_, "a catalogue name or a model file")->required();
+    show->add_option("--sequence", sequence_, "tokens per sequence, for FLOPs and activations")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+    show->add_option("--json", output_.json, "write JSON to FILE, or to standard output with -")->type_name("FILE");
+  }
+
+  int run(Streams& s) override {
+    const auto document = document::load("model", Value(name_), name_, "", "");
+    if (!document) return refused(s, document.error());
+    const auto model = workload::read_model(document->value, name_, "");
+    if (!model) return refused(s, model.error());
+    if (const auto sound = workload::check_sizes(*model, training(), name_); !sound) return refused(s, sound.error());
+    const workload::ModelCounts counts = workload::count(*model, sequence_, true);
+    const std::vector<LayerSum> layers = sums(*model);
+    return deliver(s, output_, json(*model, counts, layers, document->value), table(*model, counts, layers));
+  }
+
+ private:
+  workload::Training training() const {
+    workload::Training t;
+    t.sequence_length = sequence_;
+    t.global_batch = 1;
+    return t;
+  }
+
+  std::vector<LayerSum> sums(const workload::Model& model) const {
+    workload::Shard shard;
+    shard.sequence = sequence_;
+    std::vector<LayerSum> list;
+    struct Part { workload::LayerKind kind; const char* name; std::int64_t count; };
+    for (const Part& part : {Part{workload::LayerKind::kEmbedding, "embedding", 1}, Part{workload::LayerKind::kDecoder, "decoder", model.layers},
+                             Part{workload::LayerKind::kHead, "head", 1}}) {
+      const workload::Layer layer = workload::make_layer(part.kind, model, training(), shard, workload::StackKernels());
+      LayerSum sum{part.name, part.count, layer.parameters.total(), 0, flops(layer.forward), flops(layer.backward)};
+      for (const workload::SavedTensor& t : layer.saved) sum.saved_bytes += t.bytes;
+      list.push_back(std::move(sum));
+    }
+    return list;
+  }
+
+  Value json(const workload::Model& model, const workload::ModelCounts& counts, const std::vector<LayerSum>& layers, const Value& description) const {
+    Value::Object flops_per_token;
+    for (const auto& [name, value] : metrics::flops_per_token(counts)) flops_per_token.emplace_back(name, Value(value));
+    Value::Array rows;
+    for (const LayerSum& l : layers)
+      rows.push_back(Value::Object{{"layer", l.name}, {"count", l.count}, {"parameters", l.parameters}, {"forward_flops", l.forward_flops},
+                                   {"backward_flops", l.backward_flops}, {"saved_bytes", l.saved_bytes}});
+    return Value::Object{{"schema", "orrery/model-summary/1"}, {"name", model.name}, {"sequence_length", sequence_}, {"parameters", counts.parameters},
+                         {"parameters_without_embedding", counts.parameters_without_embedding}, {"active_parameters", counts.active_parameters},
+                         {"flops_per_token", std::move(flops_per_token)}, {"layers", std::move(rows)}, {"model", description}};
+  }
+
+  std::string table(const workload::Model& model, const workload::ModelCounts& counts, const std::vector<LayerSum>& layers) const {
+    std::string text = fmt::format("{}\ncounts of one sequence of {} tokens on one GPU, bf16, causal\n\n", model.name, sequence_);
+    const auto row = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<30}{:>24}\n", name, value); };
+    row("parameters", fmt::format("{}", counts.parameters));
+    row("without embedding", fmt::format("{}", counts.parameters_without_embedding));
+    row("active", fmt::format("{}", counts.active_parameters));
+    row("bf16 weights", fmt::format("{:.2f} GiB", 2 * static_cast<double>(counts.parameters) / static_cast<double>(kGiB)));
+    text += "\n  training GFLOP per token\n";
+    for (const auto& [name, value] : metrics::flops_per_token(counts)) row(name, fmt::format("{:.3f}", value / 1e9));
+    text += fmt::format("\n  {:<10}{:>6}{:>15}{:>14}{:>14}{:>13}\n", "layer", "count", "parameters", "forward TF", "backward TF", "kept MiB");
+    for (const LayerSum& l : layers)
+      text += fmt::format("  {:<10}{:>6}{:>15}{:>14.4f}{:>14.4f}{:>13.1f}\n", l.name, l.count, l.parameters, l.forward_flops / 1e12, l.backward_flops / 1e12,
+                          static_cast<double>(l.saved_bytes) / static_cast<double>(kMiB));
+    return text;
+  }
+
+  std::string name_;
+  std::int64_t sequence_ = 4096;
+  OutputOptions output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_model() { return std::make_unique<ModelVerb>(); }
+
+}  // namespace orrery::cli

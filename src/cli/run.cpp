@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <fmt/format.h>
+#include <ostream>
+
+#include "command.hpp"
+#include "common.hpp"
+#include "orrery/base/text.hpp"
+#include "orrery/report/report.hpp"
+
+namespace orrery::cli {
+
+namespace {
+
+const Command* find(std::string_view name) {
+  const auto all = commands();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Command& c) { return c.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string help() {
+  std::string text = "Predicts how fast a training job runs on a GPU cluster.\n\nUsage: orrery COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const Command& c : commands())
+    if (c.make != nullptr) text += fmt::format("  {:<12}{}\n", c.name, c.about);
+  text += "\nKnown and not built yet:";
+  std::string line;
+  for (const Command& c : commands())
+    if (c.make == nullptr) line += fmt::format(" {}", c.name);
+  return text + line + "\n\norrery COMMAND --help says more; orrery --version prints the version.\n";
+}
+
+int unknown_command(std::string_view name, Streams& s) {
+  std::vector<std::string> names;
+  for (const Command& c : commands()) names.emplace_back(c.name);
+  return usage_error(s, fmt::format("unknown command \"{}\"{}", name, did_you_mean(name, names)));
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, Streams& s) {
+  if (arguments.empty()) return usage_error(s, "a command is missing; orrery --help lists them");
+  const std::string& first = arguments[0];
+  if (first == "--version") return print(s, fmt::format("orrery {}\n", report::version()));
+  if (first == "--help" || first == "-h" || first == "help") return print(s, help());
+  const Command* command = find(first);
+  if (command == nullptr) return unknown_command(first, s);
+  if (command->make == nullptr) return usage_error(s, fmt::format("{} is not built yet", command->name));
+
+  const std::unique_ptr<Verb> verb = command->make();
+  CLI::App app{std::string(command->about), fmt::format("orrery {}", command->name)};
+  verb->define(app);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend() - 1);  // the parser takes the last one first
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return print(s, app.help());
+  } catch (const CLI::ParseError& e) {
+    std::string text = e.what();
+    if (!text.empty() && text.back() == '\n') text.pop_back();
+    return usage_error(s, fmt::format("{}: {}", command->name, text));
+  }
+  return verb->run(s);
+}
+
+}  // namespace orrery::cli

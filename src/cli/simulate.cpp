@@ -1,0 +1,78 @@
+// orrery simulate: the road, once.
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "common.hpp"
+#include "orrery/report/trace.hpp"
+#include "trace_ranks.hpp"
+
+namespace orrery::cli {
+
+namespace {
+
+class Simulate : public Verb {
+ public:
+  void define(CLI::App& app) override {
+    scenario_.define(app);
+    output_.define(app);
+    app.add_option("--trace", trace_, "write a timeline for Perfetto or chrome://tracing")->type_name("FILE");
+    app.add_option("--trace-ranks", trace_ranks_, "which ranks it shows, as 0,8,16-19; the lowest of every stage unless given")->type_name("LIST");
+    app.add_option("--trace-format", trace_format_, "chrome, or perfetto (not built yet)")->check([](const std::string& format) {
+      if (format == "chrome") return std::string();
+      return format == "perfetto" ? std::string("\"perfetto\" is not built yet; Perfetto opens chrome") : fmt::format("\"{}\" is unknown; use chrome", format);
+    });
+    not_built(app, "--html", "write a page");
+    not_built(app, "--openmetrics", "write OpenMetrics text");
+  }
+
+  int run(Streams& s) override {
+    const auto overrides = scenario_.overrides();
+    if (!overrides) return refused(s, overrides.error());
+    const auto document = document::load_scenario(scenario_.scenario, *overrides);
+    if (!document) return refused(s, document.error());
+
+    simulate::Options options = scenario_.options();
+    std::optional<search::Recorder> recorder;
+    if (!trace_.empty()) {
+      auto ranks = trace_ranks_.empty() ? Result<std::vector<std::uint32_t>>(stage_ranks(document->value)) : read_ranks(trace_ranks_);
+      if (!ranks) return refused(s, ranks.error());
+      recorder.emplace(std::move(*ranks));
+      options.sink = &*recorder;
+    } else if (!trace_ranks_.empty()) {
+      return usage_error(s, "--trace-ranks says what a trace shows, but no --trace FILE is asked for");
+    }
+
+    const auto outcome = simulate::simulate(*document, options);
+    if (!outcome) return refused(s, outcome.error());
+    const search::Prediction prediction = search::summarise(*outcome);
+    if (recorder) {
+      if (const int code = write_trace(s, *recorder, *outcome); code != kSuccess) return code;
+    }
+    print_warnings(s, output_, prediction.summary.warnings, document->file);
+    const report::Subject shown = subject(prediction);
+    if (const int code = deliver(s, output_, report::json(shown), report::table(shown, s.bold)); code != kSuccess) return code;
+    return verdict(s, prediction, scenario_.strict);
+  }
+
+ private:
+  int write_trace(Streams& s, const search::Recorder& recorder, const simulate::Outcome& outcome) const {
+    const engine::Input& full = outcome.lowered->input;
+    if (recorder.ranks().back() >= full.ranks.size())
+      return usage_error(s, fmt::format("--trace-ranks: there is no rank {}; the job has {}", recorder.ranks().back(), full.ranks.size()));
+    const metrics::Inputs inputs = search::describe_full(outcome);
+    report::ChromeTrace trace(full, inputs, *outcome.program, recorder.ranks());
+    recorder.replay(trace);
+    if (const auto written = document::write_file(trace_, trace.json()); !written) return refused(s, written.error());
+    return kSuccess;
+  }
+
+  ScenarioOptions scenario_;
+  OutputOptions output_;
+  std::string trace_, trace_ranks_, trace_format_ = "chrome";
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> make_simulate() { return std::make_unique<Simulate>(); }
+
+}  // namespace orrery::cli

@@ -1,0 +1,147 @@
+// From what a simulation kept to the tables that metrics reads.
+#include <fmt/format.h>
+
+#include "orrery/base/assert.hpp"
+#include "orrery/search/search.hpp"
+
+namespace orrery::search {
+
+namespace {
+
+using metrics::Account;
+using metrics::Inputs;
+
+Account account_of(const lower::Account& a) {
+  switch (a.kind) {
+    case lower::Account::Kind::kPeer: return {Account::Kind::kWaitsForPeer, a.axis};
+    case lower::Account::Kind::kHost: return {Account::Kind::kWaitsForHost, a.axis};
+    case lower::Account::Kind::kCompute: return {Account::Kind::kCompute, a.axis};
+    case lower::Account::Kind::kOptimizer: return {Account::Kind::kOptimizer, a.axis};
+    case lower::Account::Kind::kCommunication: return {Account::Kind::kComm, a.axis};
+  }
+  ORRERY_ASSERT(false, "the switch names every account");
+}
+
+collective::Kind kind_of(workload::CommKind k) {
+  switch (k) {
+    case workload::CommKind::kAllReduce: return collective::Kind::kAllReduce;
+    case workload::CommKind::kAllGather: return collective::Kind::kAllGather;
+    case workload::CommKind::kReduceScatter: return collective::Kind::kReduceScatter;
+    case workload::CommKind::kAllToAll: return collective::Kind::kAllToAll;
+    case workload::CommKind::kBroadcast: return collective::Kind::kBroadcast;
+    case workload::CommKind::kReduce: return collective::Kind::kReduce;
+    case workload::CommKind::kSendRecv: return collective::Kind::kSendRecv;
+  }
+  ORRERY_ASSERT(false, "the switch names every kind");
+}
+
+void transfers(Inputs& in, const lower::Lowered& lowered) {
+  for (const lower::Account& a : lowered.accounts) in.accounts.push_back(account_of(a));
+  for (std::uint32_t row : lowered.transfer_row) {
+    const lower::TransferRow& r = lowered.rows[row];
+    metrics::TransferInfo t;
+    t.kind = kind_of(r.kind);
+    t.axis = r.axis;
+    t.ranks = r.ranks;
+    t.bytes = r.bytes;
+    t.algorithm = r.choice.algorithm;
+    t.protocol = r.choice.protocol;
+    t.channels = r.choice.channels;
+    t.limited_by = r.limited_by;
+    t.origin = r.origin;
+    t.account = r.account;
+    in.transfers.push_back(std::move(t));
+  }
+}
+
+std::int64_t gib_bytes(double gib) { return static_cast<std::int64_t>(gib * static_cast<double>(kGiB)); }
+
+void programs(Inputs& in, const simulate::Outcome& out) {
+  const program::Stack& stack = out.job.stack;
+  for (std::size_t role = 0; role < out.program->roles.size(); ++role) {
+    metrics::ProgramInfo p;
+    p.stage = out.program->roles[role].stage;
+    p.framework_bytes = gib_bytes(stack.context_gib) + gib_bytes(stack.distributed_gib) + gib_bytes(stack.workspace_gib) + out.lowered->nccl_bytes[role];
+    const std::vector<lower::SegmentCost>& costs = out.lowered->segments[role];
+    for (std::size_t s = 0; s < costs.size(); ++s) {
+      metrics::SegmentInfo info;
+      for (std::size_t o = 0; o < kOriginCount; ++o) info.origin_ps[o] = to_sim_time(Seconds(costs[s].seconds_by_origin[o]));
+      for (std::size_t c = 0; c < metrics::kOperationClasses; ++c) info.class_ps[c] = to_sim_time(Seconds(costs[s].seconds_by_class[c]));
+      info.account = out.lowered->input.programs[role].segments[s].account;
+      p.segments.push_back(info);
+    }
+    in.programs.push_back(std::move(p));
+  }
+}
+
+/// The links of the input that was played: of a class, its lowest member.
+void links(Inputs& in, const simulate::Outcome& out, bool full) {
+  const std::vector<LinkId>& link_of = out.lowered->resource_link;
+  const std::size_t classes = full ? link_of.size() : out.folded.input.resources.size();
+  std::vector<bool> seen(classes, false);
+  in.links.resize(classes);
+  for (std::size_t r = 0; r < link_of.size(); ++r) {
+    const std::size_t c = full ? r : out.folded.resource_class[r];
+    if (seen[c]) continue;
+    seen[c] = true;
+    const cluster::Link& link = out.cluster->links()[link_of[r].index()];
+    in.links[c] = {link.kind, link.capacity, link_of[r].value};
+  }
+  const cluster::Cluster* named = out.cluster.get();  // outlives the inputs, which describe its outcome
+  in.link_name = [named](std::uint32_t link) { return named->name(LinkId{link}); };
+}
+
+std::string code_of(const Diagnostic& d) {
+  // The place in the document is what a reader can act on; its first member says of what kind a warning is.
+  const std::size_t end = d.pointer.find('/', 1);
+  return d.pointer.size() > 1 ? d.pointer.substr(1, end == std::string::npos ? end : end - 1) : "scenario";
+}
+
+void words(Inputs& in, const simulate::Outcome& out) {
+  in.basis.model = out.job.model.name;
+  in.basis.gpu = in.gpu.name;
+  in.basis.stack = out.job.stack.name;
+  in.basis.nccl_version = fmt::format("{}.{}", out.job.stack.nccl_version / 10000, out.job.stack.nccl_version % 10000 / 100);
+  in.basis.clock_mhz = in.gpu.clock_mhz;
+  in.basis.causal = out.job.training.causal;
+  for (const calibration::Profile& p : out.profiles) in.calibration.push_back({p.name, p.provenance, p.expected_error_median, p.expected_error_p90});
+  for (const Diagnostic& d : out.warnings) in.warnings.push_back({code_of(d), d.pointer, d.text});
+}
+
+Inputs describe(const simulate::Outcome& out, bool full) {
+  Inputs in;
+  in.counts = out.counts;
+  in.training = out.job.training;
+  in.parallelism = out.job.parallelism;
+  in.gpu = out.cluster->node().gpu;
+  in.gpus = out.gpus;
+  in.full_ranks = static_cast<std::int64_t>(out.lowered->input.ranks.size());
+  in.full_links = static_cast<std::int64_t>(out.lowered->input.resources.size());
+  in.hardware_flops = program::hardware_flops(*out.program, out.job.parallelism);
+  in.reserved_over_allocated = out.job.stack.fragmentation;
+  for (const program::Role& role : out.program->roles)
+    if (role.host_bytes > in.host_bytes.value_or(0)) in.host_bytes = role.host_bytes;
+  for (const char* kind : program::kMemoryKindNames) in.memory_kinds.emplace_back(kind);
+  transfers(in, *out.lowered);
+  programs(in, out);
+  links(in, out, full);
+  words(in, out);
+  return in;
+}
+
+}  // namespace
+
+metrics::Inputs describe(const simulate::Outcome& outcome) { return describe(outcome, false); }
+metrics::Inputs describe_full(const simulate::Outcome& outcome) { return describe(outcome, true); }
+
+Prediction summarise(const simulate::Outcome& outcome) {
+  return {outcome.scenario, metrics::summarise(outcome.folded.input, outcome.result, describe(outcome))};
+}
+
+Result<Prediction> predict(const document::Document& scenario, const simulate::Options& options) {
+  const Result<simulate::Outcome> outcome = simulate::simulate(scenario, options);
+  if (!outcome) return fail(outcome.error());
+  return summarise(*outcome);
+}
+
+}  // namespace orrery::search
