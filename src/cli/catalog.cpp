@@ -15,17 +15,16 @@ constexpr std::array<std::string_view, 6> kKinds = {"model", "gpu", "node", "fab
 
 class Catalog : public Verb {
  public:
-  void define(CLI::App& app) override {
-    app.require_subcommand(1);
-    list_ = app.add_subcommand("list", "names, by kind");
-    list_->add_option("KIND", kind_, "model, gpu, node, fabric, stack or profile; all unless given");
-    list_->add_option("--json", output_.json, "write JSON to FILE, or to standard output with -")->type_name("FILE");
-    show_ = app.add_subcommand("show", "one entry, complete with defaults");
-    show_->add_option("NAME", name_, "NAME, or KIND/NAME where several kinds have it")->required();
-    show_->add_option("--json", output_.json, "write JSON to FILE, or to standard output with -")->type_name("FILE");
+  void define(Arguments arguments) override {
+    Arguments list = arguments.subcommand("list", "names, by kind", list_);
+    list.positional("KIND", kind_, "model, gpu, node, fabric, stack or profile; all unless given", false);
+    list.text("--json", output_.json, "write JSON to FILE, or to standard output with -", "FILE");
+    Arguments show = arguments.subcommand("show", "one entry, complete with defaults", show_);
+    show.positional("NAME", name_, "NAME, or KIND/NAME where several kinds have it");
+    show.text("--json", output_.json, "write JSON to FILE, or to standard output with -", "FILE");
   }
 
-  int run(Streams& s) override { return list_->parsed() ? list(s) : show(s); }
+  int run(Streams& s) override { return list_ ? list(s) : show(s); }
 
  private:
   int list(Streams& s) const {
@@ -70,7 +69,7 @@ class Catalog : public Verb {
 
   OutputOptions output_;
   std::string kind_, name_;
-  CLI::App *list_ = nullptr, *show_ = nullptr;
+  bool list_ = false, show_ = false;
 };
 
 }  // namespace

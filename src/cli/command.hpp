@@ -1,10 +1,10 @@
 #pragma once
 // What a verb is: options to define, and something to do.
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <span>
 #include <string_view>
 
+#include "arguments.hpp"
 #include "orrery/cli/cli.hpp"
 
 namespace orrery::cli {
@@ -13,7 +13,7 @@ class Verb {
  public:
   virtual ~Verb() = default;
   /// Adds arguments and options, bound to members of this.
-  virtual void define(CLI::App& app) = 0;
+  virtual void define(Arguments arguments) = 0;
   /// Called once after parsing; returns the exit code.
   virtual int run(Streams& streams) = 0;
 };

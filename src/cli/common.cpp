@@ -5,19 +5,14 @@
 
 namespace orrery::cli {
 
-void ScenarioOptions::define(CLI::App& app) {
-  app.add_option("SCENARIO", scenario, "a scenario file, or - for standard input")->required();
-  app.add_option("--set", sets, "PATH=VALUE: change a member before defaults; VALUE is JSON or a string")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("PATH=VALUE");
-  app.add_option("--seed", seed, "seed of all draws");
-  app.add_option("--calibration", calibration, "calibration profile; repeat for several, later ones win")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("!--no-fold", fold, "play every rank by itself");
-  app.add_flag("--strict", strict, "refuse what stands on datasheet or default numbers");
-  app.add_option("--max-events", max_events, "refuse a run of more events")->check(CLI::PositiveNumber);
+void ScenarioOptions::define(Arguments& arguments) {
+  arguments.positional("SCENARIO", scenario, "a scenario file, or - for standard input");
+  arguments.repeated("--set", sets, "change a member before defaults; VALUE is JSON or a string", "PATH=VALUE");
+  arguments.number("--seed", seed, "seed of all draws");
+  arguments.repeated("--calibration", calibration, "calibration profile; repeat for several, later ones win", "NAME");
+  arguments.flag("--no-fold", fold, "play every rank by itself", false);
+  arguments.flag("--strict", strict, "refuse what stands on datasheet or default numbers");
+  arguments.number("--max-events", max_events, 1, INT64_MAX, "refuse a run of more events");
 }
 
 Result<document::Override> read_set(const std::string& text) {
@@ -54,16 +49,10 @@ simulate::Options ScenarioOptions::options() const {
   return o;
 }
 
-void OutputOptions::define(CLI::App& app) {
-  app.add_option("--json", json, "write JSON to FILE, or to standard output with -")->type_name("FILE");
-  app.add_flag("--quiet", quiet, "no warnings");
-  app.add_option("--threads", threads, "threads, where there are several runs")->check(CLI::PositiveNumber);
-}
-
-void not_built(CLI::App& app, const std::string& name, const std::string& what) {
-  app.add_option_function<std::string>(name, [](const std::string&) {}, what + " (not built yet)")
-      ->check([](const std::string&) { return std::string("not built yet"); })
-      ->group("");
+void OutputOptions::define(Arguments& arguments) {
+  arguments.text("--json", json, "write JSON to FILE, or to standard output with -", "FILE");
+  arguments.flag("--quiet", quiet, "no warnings");
+  arguments.number("--threads", threads, 1, 1024, "threads, where there are several runs");
 }
 
 int print(Streams& s, const std::string& text) {

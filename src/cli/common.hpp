@@ -1,11 +1,11 @@
 #pragma once
 // Options and outputs that several verbs share.
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "arguments.hpp"
 #include "orrery/cli/cli.hpp"
 #include "orrery/document/document.hpp"
 #include "orrery/report/report.hpp"
@@ -22,7 +22,7 @@ struct ScenarioOptions {
   bool fold = true, strict = false;
   std::int64_t max_events = INT64_MAX;
 
-  void define(CLI::App& app);
+  void define(Arguments& arguments);
   /// --set, then what --seed and --calibration stand for. A diagnostic for what is no PATH=VALUE.
   [[nodiscard]] Result<std::vector<document::Override>> overrides() const;
   [[nodiscard]] simulate::Options options() const;
@@ -33,14 +33,11 @@ Result<document::Override> read_set(const std::string& text);
 struct OutputOptions {
   std::string json;  ///< FILE or "-"; empty: none
   bool quiet = false;
-  int threads = 1;
+  std::int64_t threads = 1;
 
-  void define(CLI::App& app);
+  void define(Arguments& arguments);
   [[nodiscard]] bool json_to_stdout() const { return json == "-"; }
 };
-
-/// An option of the command line's contract that nothing does yet: refused where it is used.
-void not_built(CLI::App& app, const std::string& name, const std::string& what);
 
 /// Prints to out; kBadInput where out does not take it.
 int print(Streams& s, const std::string& text);

@@ -11,7 +11,7 @@ namespace {
 
 class Doctor : public Verb {
  public:
-  void define(CLI::App&) override {}
+  void define(Arguments /*arguments*/) override {}
 
   int run(Streams& s) override {
     const auto directory = document::config_dir();

@@ -8,9 +8,9 @@ namespace {
 
 class Memory : public Verb {
  public:
-  void define(CLI::App& app) override {
-    scenario_.define(app);
-    output_.define(app);
+  void define(Arguments arguments) override {
+    scenario_.define(arguments);
+    output_.define(arguments);
   }
 
   int run(Streams& s) override {

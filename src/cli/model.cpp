@@ -29,12 +29,11 @@ double flops(const std::vector<workload::Operation>& operations) {
 
 class ModelVerb : public Verb {
  public:
-  void define(CLI::App& app) override {
-    app.require_subcommand(1);
-    CLI::App* show = app.add_subcommand("show", "layers, parameters, FLOPs and bytes");
-    show->add_option("MODEL", name_, "a catalogue name or a model file")->required();
-    show->add_option("--sequence", sequence_, "tokens per sequence, for FLOPs and activations")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
-    show->add_option("--json", output_.json, "write JSON to FILE, or to standard output with -")->type_name("FILE");
+  void define(Arguments arguments) override {
+    Arguments show = arguments.subcommand("show", "layers, parameters, FLOPs and bytes", show_);
+    show.positional("MODEL", name_, "a catalogue name or a model file");
+    show.number("--sequence", sequence_, 1, std::int64_t{1} << 32, "tokens per sequence, for FLOPs and activations");
+    show.text("--json", output_.json, "write JSON to FILE, or to standard output with -", "FILE");
   }
 
   int run(Streams& s) override {
@@ -102,6 +101,7 @@ class ModelVerb : public Verb {
   std::string name_;
   std::int64_t sequence_ = 4096;
   OutputOptions output_;
+  bool show_ = false;
 };
 
 }  // namespace

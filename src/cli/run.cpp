@@ -6,6 +6,7 @@
 #include "common.hpp"
 #include "orrery/base/text.hpp"
 #include "orrery/report/report.hpp"
+#include "parse.hpp"
 
 namespace orrery::cli {
 
@@ -46,19 +47,11 @@ int run(const std::vector<std::string>& arguments, Streams& s) {
   if (command->make == nullptr) return usage_error(s, fmt::format("{} is not built yet", command->name));
 
   const std::unique_ptr<Verb> verb = command->make();
-  CLI::App app{std::string(command->about), fmt::format("orrery {}", command->name)};
-  verb->define(app);
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend() - 1);  // the parser takes the last one first
-  try {
-    app.parse(std::move(reversed));
-  } catch (const CLI::CallForHelp&) {
-    return print(s, app.help());
-  } catch (const CLI::ParseError& e) {
-    std::string text = e.what();
-    if (!text.empty() && text.back() == '\n') text.pop_back();
-    return usage_error(s, fmt::format("{}: {}", command->name, text));
-  }
-  return verb->run(s);
+  int code = kSuccess;
+  const Parsed parsed = parse(*command, *verb, {arguments.begin() + 1, arguments.end()}, [&] { code = verb->run(s); });
+  if (parsed.kind == Parsed::Kind::kHelp) return print(s, parsed.text);
+  if (parsed.kind == Parsed::Kind::kError) return usage_error(s, fmt::format("{}: {}", command->name, parsed.text));
+  return code;
 }
 
 }  // namespace orrery::cli

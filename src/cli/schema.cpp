@@ -10,7 +10,7 @@ namespace {
 
 class Schema : public Verb {
  public:
-  void define(CLI::App& app) override { app.add_option("NAME", name_, "a format, as scenario or model; their names unless given"); }
+  void define(Arguments arguments) override { arguments.positional("NAME", name_, "a format, as scenario or model; their names unless given", false); }
 
   int run(Streams& s) override {
     if (name_.empty()) {

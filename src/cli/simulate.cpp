@@ -12,17 +12,17 @@ namespace {
 
 class Simulate : public Verb {
  public:
-  void define(CLI::App& app) override {
-    scenario_.define(app);
-    output_.define(app);
-    app.add_option("--trace", trace_, "write a timeline for Perfetto or chrome://tracing")->type_name("FILE");
-    app.add_option("--trace-ranks", trace_ranks_, "which ranks it shows, as 0,8,16-19; the lowest of every stage unless given")->type_name("LIST");
-    app.add_option("--trace-format", trace_format_, "chrome, or perfetto (not built yet)")->check([](const std::string& format) {
+  void define(Arguments arguments) override {
+    scenario_.define(arguments);
+    output_.define(arguments);
+    arguments.text("--trace", trace_, "write a timeline for Perfetto or chrome://tracing", "FILE");
+    arguments.text("--trace-ranks", trace_ranks_, "which ranks it shows, as 0,8,16-19; the lowest of every stage unless given", "LIST");
+    arguments.checked("--trace-format", trace_format_, "chrome, or perfetto (not built yet)", [](const std::string& format) {
       if (format == "chrome") return std::string();
       return format == "perfetto" ? std::string("\"perfetto\" is not built yet; Perfetto opens chrome") : fmt::format("\"{}\" is unknown; use chrome", format);
     });
-    not_built(app, "--html", "write a page");
-    not_built(app, "--openmetrics", "write OpenMetrics text");
+    arguments.not_built("--html");
+    arguments.not_built("--openmetrics");
   }
 
   int run(Streams& s) override {

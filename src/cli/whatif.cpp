@@ -40,15 +40,12 @@ Result<std::vector<Change>> read_alternatives(const std::string& path) {
 
 class Whatif : public Verb {
  public:
-  void define(CLI::App& app) override {
-    scenario_.define(app);
-    output_.define(app);
-    alternative_ = app.add_option("--alternative", names_, "name of an alternative that the --set after it make")
-                       ->allow_extra_args(false)
-                       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-                       ->type_name("NAME");
-    app.add_option("--alternatives", file_, "a JSON file of alternatives: [{\"name\", \"set\": {PATH: VALUE}}]")->type_name("FILE");
-    app_ = &app;
+  void define(Arguments arguments) override {
+    scenario_.define(arguments);
+    output_.define(arguments);
+    arguments.repeated("--alternative", names_, "name of an alternative that the --set after it make", "NAME");
+    arguments.text("--alternatives", file_, "a JSON file of alternatives: [{\"name\", \"set\": {PATH: VALUE}}]", "FILE");
+    arguments_ = arguments;
   }
 
   int run(Streams& s) override {
@@ -79,10 +76,10 @@ class Whatif : public Verb {
   Result<std::vector<Change>> read_changes() const {
     std::vector<Change> changes;
     std::size_t set = 0, name = 0;
-    for (const CLI::Option* option : app_->parse_order()) {
-      if (option == alternative_) {
+    for (const std::string& option : arguments_->order()) {
+      if (option == "--alternative") {
         changes.push_back({names_[name++], {}});
-      } else if (option->check_name("--set")) {
+      } else if (option == "--set") {
         auto one = read_set(scenario_.sets[set++]);
         if (!one) return fail(one.error());
         if (changes.empty()) changes.push_back({"", {}});
@@ -106,7 +103,7 @@ class Whatif : public Verb {
     std::vector<document::Document> sound;
     for (const auto& d : documents)
       if (d) sound.push_back(*d);
-    std::vector<Result<search::Prediction>> answers = search::predict_all(sound, scenario_.options(), output_.threads);
+    std::vector<Result<search::Prediction>> answers = search::predict_all(sound, scenario_.options(), static_cast<int>(output_.threads));
     if (!answers[0]) return refused(s, answers[0].error());
 
     std::vector<report::Subject> subjects;
@@ -134,8 +131,7 @@ class Whatif : public Verb {
   OutputOptions output_;
   std::vector<std::string> names_;
   std::string file_;
-  CLI::Option* alternative_ = nullptr;
-  CLI::App* app_ = nullptr;
+  std::optional<Arguments> arguments_;
 };
 
 }  // namespace
