@@ -36,8 +36,7 @@ void Arguments::checked(const std::string& name, std::string& value, const std::
 }
 
 void Arguments::not_built(const std::string& name) {
-  app_->add_option_function<std::string>(name, [](const std::string&) {}, "not built yet")
-      ->check([](const std::string&) { return std::string("not built yet"); })
+  app_->add_option_function<std::string>(name, [name](const std::string&) { throw CLI::ValidationError(name, "not built yet"); }, "not built yet")
       ->group("");  // not in the help
 }
 

@@ -18,7 +18,7 @@ struct Said {
   int code = 0;
   std::string out, err;
 };
-Said orrery(const std::vector<std::string>& arguments) {
+Said command(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   cli::Streams streams{out, err};
   const int code = cli::run(arguments, streams);
@@ -69,7 +69,7 @@ TEST_CASE("every command of the contract is known once, and the unbuilt are refu
     CHECK(known.insert(std::string(c.name)).second);
     CHECK_FALSE(c.about.empty());
     if (c.built) continue;
-    const Said said = orrery({std::string(c.name), "whatever", "--json", "-"});
+    const Said said = command({std::string(c.name), "whatever", "--json", "-"});
     CHECK(said.code == cli::kBadInput);
     CHECK(said.out.empty());
     CHECK(said.err == "orrery: " + std::string(c.name) + " is not built yet\n");
@@ -78,11 +78,11 @@ TEST_CASE("every command of the contract is known once, and the unbuilt are refu
 }
 
 TEST_CASE("version and help are results") {
-  CHECK(orrery({"--version"}).out == "orrery 0.1.0\n");
-  const Said help = orrery({"--help"});
+  CHECK(command({"--version"}).out == "orrery 0.1.0\n");
+  const Said help = command({"--help"});
   CHECK(help.code == cli::kSuccess);
   for (const cli::CommandName& c : cli::command_names()) CHECK(help.out.find(c.name) != std::string::npos);
-  const Said simulate = orrery({"simulate", "--help"});
+  const Said simulate = command({"simulate", "--help"});
   CHECK(simulate.code == cli::kSuccess);
   CHECK(simulate.out.find("--trace-ranks") != std::string::npos);
 }
@@ -102,7 +102,7 @@ TEST_CASE("bad usage says what is wrong and leaves stdout empty") {
       {{"catalog", "show", "dgx-h10"}, "orrery: catalog show: nothing is called \"dgx-h10\"; did you mean \"dgx-h100\"?\n"},
   };
   for (const auto& [arguments, message] : cases) {
-    const Said said = orrery(arguments);
+    const Said said = command(arguments);
     CAPTURE(message);
     CHECK(said.code == cli::kBadInput);
     CHECK(said.out.empty());
@@ -139,11 +139,11 @@ TEST_CASE("a trace shows the lowest rank of every stage unless told otherwise") 
 TEST_CASE("simulate prints the table, and with --json - the report alone") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  const Said table = orrery({"simulate", path});
+  const Said table = command({"simulate", path});
   CHECK(table.code == cli::kSuccess);
   CHECK(table.out.substr(0, 6) == "small:");
   CHECK(table.out.find("pipeline efficiency") != std::string::npos);
-  const Said report = orrery({"simulate", path, "--json", "-", "--quiet"});
+  const Said report = command({"simulate", path, "--json", "-", "--quiet"});
   CHECK(report.code == cli::kSuccess);
   CHECK(report.err.empty());
   CHECK(json(report.out).at("schema") == document::Value("orrery/report/1"));
@@ -153,7 +153,7 @@ TEST_CASE("simulate prints the table, and with --json - the report alone") {
 TEST_CASE("folded and unfolded runs print the same report but for its engine member") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  document::Value folded = json(orrery({"simulate", path, "--json", "-"}).out), full = json(orrery({"simulate", path, "--json", "-", "--no-fold"}).out);
+  document::Value folded = json(command({"simulate", path, "--json", "-"}).out), full = json(command({"simulate", path, "--json", "-", "--no-fold"}).out);
   CHECK(folded.at("engine").at("rank_classes").as_int() < full.at("engine").at("rank_classes").as_int());
   folded.erase("engine");
   full.erase("engine");
@@ -163,7 +163,7 @@ TEST_CASE("folded and unfolded runs print the same report but for its engine mem
 TEST_CASE("--json FILE and --trace FILE are written, and the table still printed") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  const Said said = orrery({"simulate", path, "--json", folder.file("report.json"), "--trace", folder.file("trace.json"), "--trace-ranks", "0,2"});
+  const Said said = command({"simulate", path, "--json", folder.file("report.json"), "--trace", folder.file("trace.json"), "--trace-ranks", "0,2"});
   CHECK(said.code == cli::kSuccess);
   CHECK_FALSE(said.out.empty());
   CHECK(json(*document::read_file(folder.file("report.json"))).at("step").at("time_s").as_double() > 0);
@@ -181,12 +181,12 @@ TEST_CASE("--json FILE and --trace FILE are written, and the table still printed
 TEST_CASE("a default trace has every stage, with arrows from sends to receives") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  REQUIRE(orrery({"simulate", path, "--trace", folder.file("trace.json"), "--quiet"}).code == cli::kSuccess);
+  REQUIRE(command({"simulate", path, "--trace", folder.file("trace.json"), "--quiet"}).code == cli::kSuccess);
   std::size_t starts = 0, ends = 0;
   const document::Value trace = json(*document::read_file(folder.file("trace.json")));
   for (const document::Value& e : trace.at("traceEvents").items()) {
-    starts += e.at("ph") == document::Value("s") ? 1 : 0;
-    ends += e.at("ph") == document::Value("f") ? 1 : 0;
+    if (e.at("ph") == document::Value("s")) ++starts;
+    if (e.at("ph") == document::Value("f")) ++ends;
   }
   CHECK(starts == ends);
   CHECK(starts == 2 * 16);  // 16 microbatches, an activation down and a gradient up
@@ -195,7 +195,7 @@ TEST_CASE("a default trace has every stage, with arrows from sends to receives")
 TEST_CASE("a rank that the job does not have is refused, and nothing is written") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  const Said said = orrery({"simulate", path, "--trace", folder.file("trace.json"), "--trace-ranks", "8", "--quiet"});
+  const Said said = command({"simulate", path, "--trace", folder.file("trace.json"), "--trace-ranks", "8", "--quiet"});
   CHECK(said.code == cli::kBadInput);
   CHECK(said.out.empty());
   CHECK(said.err == "orrery: --trace-ranks: there is no rank 8; the job has 8\n");
@@ -205,10 +205,10 @@ TEST_CASE("a rank that the job does not have is refused, and nothing is written"
 TEST_CASE("overrides apply in order, and an impossible layout is refused with its place") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  const Said report = orrery({"simulate", path, "--set", "parallelism.tp=4", "--set", "/parallelism/tp=1", "--json", "-", "--quiet"});
+  const Said report = command({"simulate", path, "--set", "parallelism.tp=4", "--set", "/parallelism/tp=1", "--json", "-", "--quiet"});
   CHECK(report.code == cli::kSuccess);
   CHECK(json(report.out).at("scenario").at("parallelism").at("tp") == document::Value(1));
-  const Said refused = orrery({"simulate", path, "--set", "parallelism.pp=3", "--json", "-"});
+  const Said refused = command({"simulate", path, "--set", "parallelism.pp=3", "--json", "-"});
   CHECK(refused.code == cli::kBadInput);
   CHECK(refused.out.empty());
   CHECK(refused.err.find(path + ":/parallelism/dp: 8 GPUs are no whole number of replicas") != std::string::npos);
@@ -217,7 +217,7 @@ TEST_CASE("overrides apply in order, and an impossible layout is refused with it
 TEST_CASE("a job that does not fit ends with 1 and its complete report") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
-  const Said said = orrery({"memory", path, "--set", "cluster.node.gpu.memory_capacity_gib=8", "--json", "-", "--quiet"});
+  const Said said = command({"memory", path, "--set", "cluster.node.gpu.memory_capacity_gib=8", "--json", "-", "--quiet"});
   CHECK(said.code == cli::kNo);
   CHECK(json(said.out).at("memory").at("fits") == document::Value(false));
   CHECK_FALSE(json(said.out).at("memory").at("advice").items().empty());
@@ -226,7 +226,7 @@ TEST_CASE("a job that does not fit ends with 1 and its complete report") {
 
 TEST_CASE("too few events allowed is refused, with nothing on stdout") {
   const Folder folder;
-  const Said said = orrery({"simulate", folder.write("small.json", kSmall), "--max-events", "10", "--json", "-", "--quiet"});
+  const Said said = command({"simulate", folder.write("small.json", kSmall), "--max-events", "10", "--json", "-", "--quiet"});
   CHECK(said.code == cli::kBadInput);
   CHECK(said.out.empty());
   CHECK(said.err.find("more than 10 events") != std::string::npos);
@@ -239,9 +239,9 @@ TEST_CASE("whatif compares alternatives in the order given, with the same bytes 
   std::vector<std::string> arguments = {"whatif", path, "--set", "parallelism.tp=4", "--alternative", "no pipeline", "--set", "parallelism.pp=1",
                                         "--set", "parallelism.tp=8", "--alternative", "impossible", "--set", "parallelism.pp=5",
                                         "--alternatives", more, "--json", "-", "--quiet"};
-  const Said one = orrery(arguments);
+  const Said one = command(arguments);
   arguments.insert(arguments.end(), {"--threads", "2"});
-  const Said two = orrery(arguments);
+  const Said two = command(arguments);
   CHECK(one.code == cli::kSuccess);
   CHECK(one.out == two.out);
   const document::Value report = json(one.out);
@@ -267,7 +267,7 @@ TEST_CASE("alternatives of a file are checked") {
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
   const auto refusal = [&](const std::string& text) {
-    const Said said = orrery({"whatif", path, "--alternatives", folder.write("a.json", text)});
+    const Said said = command({"whatif", path, "--alternatives", folder.write("a.json", text)});
     CHECK(said.code == cli::kBadInput);
     return said.err.substr(said.err.find("a.json"));
   };
@@ -278,19 +278,19 @@ TEST_CASE("alternatives of a file are checked") {
 }
 
 TEST_CASE("the catalogue lists and shows what scenarios can name") {
-  const Said gpus = orrery({"catalog", "list", "gpu"});
+  const Said gpus = command({"catalog", "list", "gpu"});
   CHECK(gpus.code == cli::kSuccess);
   CHECK(("\n" + gpus.out).find("\nh100-sxm5-80gb\n") != std::string::npos);
-  CHECK(orrery({"catalog", "list"}).out.find("node/dgx-h100\n") != std::string::npos);
-  CHECK(json(orrery({"catalog", "list", "--json", "-"}).out).at("stack").is_array());
-  const Said node = orrery({"catalog", "show", "dgx-h100"});
+  CHECK(command({"catalog", "list"}).out.find("node/dgx-h100\n") != std::string::npos);
+  CHECK(json(command({"catalog", "list", "--json", "-"}).out).at("stack").is_array());
+  const Said node = command({"catalog", "show", "dgx-h100"});
   CHECK(node.code == cli::kSuccess);
   CHECK(json(node.out).at("gpus") == document::Value(8));
-  CHECK(orrery({"catalog", "show", "node/dgx-h100"}).out == node.out);
+  CHECK(command({"catalog", "show", "node/dgx-h100"}).out == node.out);
 }
 
 TEST_CASE("model show counts what the model is made of") {
-  const Said said = orrery({"model", "show", "llama-3.1-8b", "--sequence", "8192", "--json", "-"});
+  const Said said = command({"model", "show", "llama-3.1-8b", "--sequence", "8192", "--json", "-"});
   CHECK(said.code == cli::kSuccess);
   const document::Value m = json(said.out);
   CHECK(m.at("parameters") == document::Value(std::int64_t{8'030'261'248}));
@@ -298,18 +298,18 @@ TEST_CASE("model show counts what the model is made of") {
   std::int64_t parameters = 0;
   for (const document::Value& l : m.at("layers").items()) parameters += l.at("count").as_int() * l.at("parameters").as_int();
   CHECK(parameters == 8'030'261'248);
-  CHECK(orrery({"model", "show", "llama-3.1-8b"}).out.find("8030261248") != std::string::npos);
-  CHECK(orrery({"model", "show", "llama-3.1-8"}).code == cli::kBadInput);
+  CHECK(command({"model", "show", "llama-3.1-8b"}).out.find("8030261248") != std::string::npos);
+  CHECK(command({"model", "show", "llama-3.1-8"}).code == cli::kBadInput);
 }
 
 TEST_CASE("schemas print, and the doctor finds the catalogue sound") {
   for (const std::string& name : document::schema_names()) {
-    const Said said = orrery({"schema", name});
+    const Said said = command({"schema", name});
     CHECK(said.code == cli::kSuccess);
     CHECK(json(said.out).is_object());
   }
-  CHECK(orrery({"schema", "scenari"}).code == cli::kBadInput);
-  const Said doctor = orrery({"doctor"});
+  CHECK(command({"schema", "scenari"}).code == cli::kBadInput);
+  const Said doctor = command({"doctor"});
   CHECK(doctor.code == cli::kSuccess);
   CHECK(doctor.err.empty());
 }
