@@ -22,6 +22,15 @@ std::optional<FlopsPerSecond> dense_peak(const cluster::Gpu& gpu, workload::DTyp
   return std::nullopt;
 }
 
+namespace {
+/// What fills the pipeline: kernels and the transfers inside a pass. What data parallelism and the optimizer add stands outside of it.
+double piped_seconds(const Breakdown& b) {
+  double sum = b.compute_s;
+  for (ExposedAxis axis : {ExposedAxis::kTp, ExposedAxis::kCp, ExposedAxis::kEp, ExposedAxis::kPp}) sum += b.exposed_comm_s[static_cast<std::size_t>(axis)];
+  return sum;
+}
+}  // namespace
+
 Throughput throughput(double step_s, const Breakdown& breakdown, const Inputs& inputs) {
   Throughput t;
   const double gpus = static_cast<double>(inputs.gpus), samples = static_cast<double>(inputs.training.global_batch);
@@ -40,7 +49,8 @@ Throughput throughput(double step_s, const Breakdown& breakdown, const Inputs& i
     t.mfu = t.model_tflops_per_gpu / *t.peak_tflops;
     t.hfu = t.hardware_tflops_per_gpu / *t.peak_tflops;
   }
-  t.pipeline_efficiency = step_s > 0 ? 1 - breakdown.bubble_s / step_s : 1;
+  const double piped = piped_seconds(breakdown);
+  t.pipeline_efficiency = piped > 0 ? piped / (piped + breakdown.bubble_s) : 1;
   t.closed_form_efficiency = plan::closed_form_efficiency(inputs.parallelism, plan::microbatches(inputs.parallelism, inputs.training));
   return t;
 }

@@ -74,7 +74,9 @@ std::string whatif_table(const Subject& baseline, std::span<const Alternative> a
     }
     const metrics::Summary& changed = a.subject->summary;
     const auto compared = [&](std::string_view name, const std::string& was, const std::string& is, const std::string& by) {
-      return fmt::format("  {:<24}{:>16}{:>16}{:>16}\n", name, was, is, by);
+      std::string line = fmt::format("  {:<24}{:>16}{:>16}{:>16}", name, was, is, by);
+      line.erase(line.find_last_not_of(' ') + 1);
+      return line + "\n";
     };
     out += compared("", "baseline", "changed", "difference");
     const auto signed_seconds = [](double s) { return (s < 0 ? "-" : "+") + seconds(std::abs(s)); };
@@ -84,9 +86,10 @@ std::string whatif_table(const Subject& baseline, std::span<const Alternative> a
     out += compared("peak memory", fmt::format("{:.2f} GiB", to_gib(Bytes(base.memory.peak_bytes))), fmt::format("{:.2f} GiB", to_gib(Bytes(changed.memory.peak_bytes))),
                     fmt::format("{:+.2f} GiB", to_gib(Bytes(changed.memory.peak_bytes - base.memory.peak_bytes))));
     out += compared("fits", base.memory.fits ? "yes" : "no", changed.memory.fits ? "yes" : "no", "");
-    out += "  explained by\n";
+    std::string terms;
     for (const Term& t : difference(base, changed))
-      if (t.difference_s() != 0) out += compared(t.name, seconds(t.baseline_s), seconds(t.changed_s), signed_seconds(t.difference_s()));
+      if (t.difference_s() != 0) terms += compared(t.name, seconds(t.baseline_s), seconds(t.changed_s), signed_seconds(t.difference_s()));
+    out += terms.empty() ? "  no part of the step differs\n" : "  explained by\n" + terms;
   }
   return out;
 }

@@ -1,4 +1,6 @@
 // From what a simulation kept to the tables that metrics reads.
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "orrery/base/assert.hpp"
@@ -56,17 +58,40 @@ void transfers(Inputs& in, const lower::Lowered& lowered) {
 
 std::int64_t gib_bytes(double gib) { return static_cast<std::int64_t>(gib * static_cast<double>(kGiB)); }
 
-void programs(Inputs& in, const simulate::Outcome& out) {
+/// Splits a total into integers that sum to it, in proportion; all of it to the last where the parts are nothing.
+template <std::size_t N>
+std::array<SimTime, N> split(SimTime total, const std::array<double, N>& parts) {
+  double sum = 0, running = 0;
+  for (const double p : parts) sum += p;
+  std::array<SimTime, N> out{};
+  SimTime given = 0;
+  for (std::size_t i = 0; i < N && sum > 0; ++i) {
+    running += parts[i];
+    const SimTime upto = std::min(total, static_cast<SimTime>(std::llround(static_cast<double>(total) * (running / sum))));
+    out[i] = upto - given;
+    given = upto;
+  }
+  out[N - 1] += total - given;
+  return out;
+}
+
+/// Device memory that is the runtime's: the context, torch.distributed once there is somebody to talk to, NCCL's staging buffers.
+std::int64_t runtime_bytes(const simulate::Outcome& out, std::size_t role) {
   const program::Stack& stack = out.job.stack;
+  return gib_bytes(stack.context_gib + (out.gpus > 1 ? stack.distributed_gib : 0)) + (stack.nccl_channel_buffers ? out.lowered->nccl_bytes[role] : 0);
+}
+
+void programs(Inputs& in, const simulate::Outcome& out) {
   for (std::size_t role = 0; role < out.program->roles.size(); ++role) {
     metrics::ProgramInfo p;
     p.stage = out.program->roles[role].stage;
-    p.framework_bytes = gib_bytes(stack.context_gib) + gib_bytes(stack.distributed_gib) + gib_bytes(stack.workspace_gib) + out.lowered->nccl_bytes[role];
+    p.framework_bytes = runtime_bytes(out, role);
     const std::vector<lower::SegmentCost>& costs = out.lowered->segments[role];
     for (std::size_t s = 0; s < costs.size(); ++s) {
       metrics::SegmentInfo info;
-      for (std::size_t o = 0; o < kOriginCount; ++o) info.origin_ps[o] = to_sim_time(Seconds(costs[s].seconds_by_origin[o]));
-      for (std::size_t c = 0; c < metrics::kOperationClasses; ++c) info.class_ps[c] = to_sim_time(Seconds(costs[s].seconds_by_class[c]));
+      const SimTime total = to_sim_time(costs[s].total);
+      info.origin_ps = split(total, costs[s].seconds_by_origin);
+      info.class_ps = split(total, costs[s].seconds_by_class);
       info.account = out.lowered->input.programs[role].segments[s].account;
       p.segments.push_back(info);
     }
@@ -91,11 +116,8 @@ void links(Inputs& in, const simulate::Outcome& out, bool full) {
   in.link_name = [named](std::uint32_t link) { return named->name(LinkId{link}); };
 }
 
-std::string code_of(const Diagnostic& d) {
-  // The place in the document is what a reader can act on; its first member says of what kind a warning is.
-  const std::size_t end = d.pointer.find('/', 1);
-  return d.pointer.size() > 1 ? d.pointer.substr(1, end == std::string::npos ? end : end - 1) : "scenario";
-}
+/// A warning's stable name: what kind of advice it is, by the part of the scenario that it is about.
+std::string code_of(const Diagnostic& d) { return d.pointer == "/calibration" ? "calibration" : "unconfirmed-input"; }
 
 void words(Inputs& in, const simulate::Outcome& out) {
   in.basis.model = out.job.model.name;

@@ -62,7 +62,7 @@ TEST_CASE("throughput follows from tokens, FLOPs and the dense peak") {
   CHECK(*s.throughput.hfu == Approx(1.2e9 / 100e-6 / 4 / 1e12 / 10));
   CHECK(*s.throughput.peak_tflops == Approx(10));
   CHECK(s.throughput.peak_dtype == "bf16");
-  CHECK(s.throughput.pipeline_efficiency == Approx(0.85));
+  CHECK(s.throughput.pipeline_efficiency == Approx((65.0 + 3) / (65 + 3 + 15)));
   CHECK(s.throughput.closed_form_efficiency == Approx(4.0 / 5));  // m = 4, p = 2
   REQUIRE(s.throughput.tflops_per_gpu.size() == 7);
   CHECK(s.throughput.tflops_per_gpu[0].second == Approx(s.throughput.model_tflops_per_gpu));

@@ -32,7 +32,7 @@ struct Throughput {
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0;
   std::optional<double> mfu, hfu, peak_tflops;  ///< null where the datasheet has no dense peak for the precision
   std::string peak_dtype;
-  double pipeline_efficiency = 1;               ///< 1 - bubble/step
+  double pipeline_efficiency = 1;               ///< w / (w + bubble), w: compute and exposed tp, cp, ep, pp
   double closed_form_efficiency = 1;            ///< of the schedule on equal stages with free transfers
   std::vector<std::pair<std::string, double>> tflops_per_gpu;  ///< by FLOP convention, in the order of model.flops_per_token
 };
