@@ -141,12 +141,14 @@ std::vector<Member> document_members(std::string_view kind, bool can_extend, std
 }
 
 std::vector<Member> with_sources(std::vector<Member> members) {
-  const Type source = either({text(), object({
-                                          member("what", text(), "which numbers it confirms"),
-                                          member("title", text(), "publication, data sheet or file of a project").required(),
-                                          member("url", text(), "where it stands"),
-                                          member("as_of", text(), "date of what was read"),
-                                      })});
+  Type entry = object({
+      member("what", text(), "which numbers it confirms"),
+      member("title", text(), "publication, data sheet or file of a project").required(),
+      member("url", text(), "where it stands"),
+      member("as_of", text(), "date of what was read"),
+  });
+  entry.shared_name = "source";
+  const Type source = either({text(), entry});
   members.push_back(member("sources", array(source), "where the numbers come from").otherwise(Value::Array()));
   members.push_back(member("unconfirmed", array(text()), "members whose value no source confirms; they count as origin \"default\"").otherwise(Value::Array()));
   members.push_back(member("notes", array(text()), "what a reader of the numbers should know").otherwise(Value::Array()));

@@ -49,6 +49,7 @@ struct Type {
   std::string tag;
   std::vector<Variant> variants;
   std::string reference;      ///< the kind of document
+  std::string shared_name;    ///< object used in many places: the reference page tells its members once, under this name
   bool built = true;          ///< false: refused as "not built yet" wherever it is chosen
 
   [[nodiscard]] Type distinct() const;

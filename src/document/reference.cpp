@@ -1,4 +1,6 @@
 // The description as a page for people: docs/file-formats.md.
+#include <map>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,10 +38,10 @@ std::string kind_text(const Type& t) {
   switch (t.kind) {
     case Kind::kBool: text = t.just_false ? "`false`" : "boolean"; break;
     case Kind::kInteger: text = fmt::format("integer, {} to {}", plain_number(t.low), plain_number(t.high)); break;
-    case Kind::kNumber: text = fmt::format("number, {} {} to {}", t.above_low ? "above" : "from", plain_number(t.low), plain_number(t.high)); break;
+    case Kind::kNumber: text = t.low == -kLargestNumber && t.high == kLargestNumber ? "number" : fmt::format("number, {} {} to {}", t.above_low ? "above" : "from", plain_number(t.low), plain_number(t.high)); break;
     case Kind::kString: text = "string"; break;
     case Kind::kChoice: text = words_text(t); break;
-    case Kind::kObject:
+    case Kind::kObject: text = t.shared_name.empty() ? "object" : fmt::format("[{0}](#{0})", t.shared_name); break;
     case Kind::kTagged: text = "object"; break;
     case Kind::kArray: text = fmt::format("array of: {}", kind_text(t.parts[0])); break;
     case Kind::kMap: text = fmt::format("object, each member: {}", kind_text(t.parts[0])); break;
@@ -54,6 +56,7 @@ void rows(std::string& out, const std::vector<Member>& members, const std::strin
 
 /// The members of whatever objects a type holds.
 void inner_rows(std::string& out, const Type& t, const std::string& prefix) {
+  if (!t.shared_name.empty()) return;  // told once, at the end
   if (t.kind == Kind::kObject) rows(out, t.members, prefix + ".");
   if (t.kind == Kind::kArray) inner_rows(out, t.parts[0], prefix + "[]");
   if (t.kind == Kind::kMap) inner_rows(out, t.parts[0], prefix + ".*");
@@ -88,6 +91,18 @@ void rows(std::string& out, const std::vector<Member>& members, const std::strin
   }
 }
 
+constexpr const char* kHead = "| member | value | default | meaning |\n|---|---|---|---|\n";
+
+/// The shared objects inside a type, by name.
+void collect_shared(const Type& t, std::map<std::string, const Type*>& out) {
+  if (!t.shared_name.empty()) out.emplace(t.shared_name, &t);
+  for (const Member& m : t.members) collect_shared(m.type, out);
+  for (const Type& part : t.parts) collect_shared(part, out);
+  for (const Variant& v : t.variants) {
+    for (const Member& m : v.members) collect_shared(m.type, out);
+  }
+}
+
 }  // namespace
 
 std::string reference_page() {
@@ -106,8 +121,14 @@ std::string reference_page() {
     out += fmt::format("\n## orrery/{}/1\n\n", kind.name);
     if (!kind.folder.empty()) out += fmt::format("Files in `configs/{}/`.\n\n", kind.folder);
     if (!kind.input) out += "Written by the program. What cannot be known is `null`, never absent; readers ignore members they do not know.\n\n";
-    out += "| member | value | default | meaning |\n|---|---|---|---|\n";
+    out += kHead;
     rows(out, kind.type().members, "");
+  }
+  std::map<std::string, const Type*> shared;
+  for (const DocumentKind& kind : document_kinds()) collect_shared(kind.type(), shared);
+  for (const auto& [name, type] : shared) {
+    out += fmt::format("\n## {}\n\n{}", name, kHead);
+    rows(out, type->members, "");
   }
   return out;
 }

@@ -1,9 +1,9 @@
 // The parser, the schema and the reference page come from one description; here they are held against each other, with two validators
 // that we did not write.
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
-#include <set>
 
 #include <nlohmann/json.hpp>
 #include <rapidcheck.h>
@@ -57,6 +57,14 @@ std::vector<Shipped> shipped() {
   return all;
 }
 
+/// Scenarios that the project ships.
+std::vector<std::string> shipped_scenarios() {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator(document::config_dir().value() + "/scenarios")) all.push_back(entry.path().string());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 const char* const kVariedJob = R"(, "name": "varied", "seed": 7, "calibration": ["a", "b.json"], "parallelism": {"tp": 2, "pp": 2, "vp": 2, "zero": 1, "dp": 4,
   "order": ["tp", "cp", "ep", "pp", "dp"], "overlap": {"tp": false, "grad_reduce": false}, "layers_per_stage": [1, 1, 1, 1], "p2p": null},
   "events": [{"kind": "slow_gpu", "rank": 1, "speed": 0.5}, {"kind": "background", "link": "leaf0/up1", "gb_per_s": 3}])";
@@ -71,6 +79,12 @@ TEST_CASE("valijson accepts every shipped file under the printed schema") {
     CHECK(schema->second.accepts(document::read_file(file.path).value()));
   }
   const Schema scenario("scenario");
+  CHECK(shipped_scenarios().size() >= 5);
+  for (const std::string& path : shipped_scenarios()) {
+    CAPTURE(path);
+    CHECK(scenario.accepts(document::read_file(path).value()));
+    CHECK(document::load_scenario(path, {}).has_value());
+  }
   CHECK(scenario.accepts(test::scenario()));
   CHECK(scenario.accepts(test::scenario(kVariedJob)));
   CHECK_FALSE(scenario.accepts("{}"));
@@ -84,6 +98,10 @@ TEST_CASE("python3-jsonschema accepts every shipped file under the printed schem
   const test::TemporaryFolder folder;
   std::map<std::string, std::string> instances;
   for (const Shipped& file : shipped()) instances[file.kind] += " -i '" + file.path + "'";
+  for (const std::string& path : shipped_scenarios()) {  // Python's reader knows no comments
+    const std::string plain = document::dump(document::parse(document::read_file(path).value(), path).value());
+    instances["scenario"] += " -i '" + folder.write(std::filesystem::path(path).filename().string(), plain) + "'";
+  }
   instances["scenario"] += " -i '" + folder.write("a.json", test::scenario()) + "' -i '" + folder.write("b.json", test::scenario(kVariedJob)) + "'";
   for (const auto& [kind, files] : instances) {
     CAPTURE(kind);

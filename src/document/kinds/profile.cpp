@@ -7,13 +7,15 @@ namespace {
 Type origin() { return choice({{"measured"}, {"interpolated"}, {"extrapolated"}, {"published"}, {"datasheet"}, {"default"}}); }
 
 Type parameter() {
-  return object({
+  Type t = object({
       member("value", number(-1e18, 1e18), "the parameter").required(),
       member("low", number(-1e18, 1e18), "lower end of its 90 % interval"),
       member("high", number(-1e18, 1e18), "upper end"),
       member("origin", origin(), "how it is known").required(),
       member("source", text(), "whence, where it differs from the profile's"),
   });
+  t.shared_name = "parameter";
+  return t;
 }
 
 std::vector<Member> parameters(std::vector<std::pair<const char*, const char*>> rows) {
