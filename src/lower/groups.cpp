@@ -101,15 +101,15 @@ collective::Shape make_shape(const GroupLayout& group, const World& world) {
   s.nvswitch = node.scale_up_kind == cluster::ScaleUp::kNvSwitch;
   s.nvlink = s.nvswitch || node.scale_up_kind == cluster::ScaleUp::kMesh || (node.scale_up_kind == cluster::ScaleUp::kBridge && s.ranks <= 2);
   s.nvls = s.nvswitch && node.nvswitch_generation >= 3;
-  s.scale_up = s.nvlink ? node.scale_up : node.gpu.pcie;
+  s.scale_up = node.scale_up;
   if (world.cluster.fabric()) {
     s.sharp = world.cluster.fabric()->in_network_reduction;
     s.net_is_ib = world.cluster.fabric()->kind == "infiniband";
-    s.nic_per_gpu = world.cluster.nic_per_gpu();
   }
   std::map<std::int32_t, std::int64_t> per_nic;
   for (const std::uint32_t m : group.domains.front()) ++per_nic[world.cluster.nic_of(m)];
   for (const auto& [nic, count] : per_nic) s.gpus_per_nic = std::max(s.gpus_per_nic, count);
+  if (world.cluster.fabric()) s.nic_per_gpu = world.cluster.nic_per_gpu(s.gpus_per_nic);
   s.net_overhead_us = s.cpu == collective::CpuVendor::kAmd ? 2.0 : 1.0;
   return s;
 }

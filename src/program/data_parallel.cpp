@@ -14,15 +14,6 @@ using workload::DType;
 
 std::int64_t bytes_of(std::int64_t elements, DType type) { return static_cast<std::int64_t>(std::ceil(static_cast<double>(elements) * workload::element_bytes(type))); }
 
-bool sixteen_bit(DType t) { return t == DType::kFp16 || t == DType::kBf16; }
-
-/// Bytes of optimizer state per parameter: moments in fp32, and the fp32 copy beside 16-bit parameters (modelling 5.1).
-std::int64_t optimizer_bytes_per_parameter(const workload::Training& t) {
-  std::int64_t bytes = t.optimizer == workload::Optimizer::kAdamW ? 8 : t.optimizer == workload::Optimizer::kMomentum ? 4 : 0;
-  if (t.master_weights && sixteen_bit(t.param_dtype)) bytes += 4;
-  return bytes;
-}
-
 constexpr std::int64_t kScalarBytes = 4;
 
 }  // namespace
@@ -81,10 +72,11 @@ void DataParallel::make_units() {
 void DataParallel::begin_step() {
   const workload::Training& t = job_.training;
   const plan::Parallelism& p = job_.parallelism;
+  const workload::StateBytes states = workload::state_bytes(t);
   const std::int64_t kept = p.zero >= 3 ? shard(parameters_) : parameters_;
   b_.allocate(MemoryKind::kParameters, bytes_of(kept, t.param_dtype));
   b_.allocate(MemoryKind::kGradients, bytes_of(p.zero >= 2 ? shard(parameters_) : parameters_, t.grad_dtype));
-  b_.allocate(MemoryKind::kOptimizer, (p.zero >= 1 ? shard(parameters_) : parameters_) * optimizer_bytes_per_parameter(t));
+  b_.allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>((states.master + states.optimizer) * static_cast<double>(p.zero >= 1 ? shard(parameters_) : parameters_)));
   if (sharded_parameters() || p.zero == 0 || group_ == 1 || !p.overlap_param_gather) return;
   // The gather of the parameters that the last step updated overlaps this step's first forward (Megatron overlap_param_gather).
   for (std::vector<Bucket>& list : buckets_) {

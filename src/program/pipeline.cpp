@@ -1,6 +1,7 @@
 #include "pipeline.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "orrery/base/assert.hpp"
 
@@ -86,6 +87,8 @@ void Pipeline::compute(const ScheduleEntry& entry) {
 void Pipeline::run(const std::vector<ScheduleEntry>& order) {
   if (job_.parallelism.p2p_overlapped) {
     run_overlapped(order);
+  } else if (job_.parallelism.vp > 1) {
+    run_blocking_chunks(order);
   } else {
     run_blocking(order);
   }
@@ -93,8 +96,7 @@ void Pipeline::run(const std::vector<ScheduleEntry>& order) {
 
 void Pipeline::run_blocking(const std::vector<ScheduleEntry>& order) {
   // Where the next entry goes the other way, its receive and this entry's send are one batch (send_forward_recv_backward): both
-  // neighbours would wait for each other otherwise. Interleaved chunks exchange in one batch after every entry.
-  const bool interleaved = job_.parallelism.vp > 1;
+  // neighbours would wait for each other otherwise.
   bool received = false;
   for (std::size_t k = 0; k < order.size(); ++k) {
     const Traffic now = traffic(order[k]);
@@ -104,7 +106,7 @@ void Pipeline::run_blocking(const std::vector<ScheduleEntry>& order) {
     compute(order[k]);
     std::vector<PointToPoint> exchange;
     if (now.sends) exchange.push_back({now.out, boundary_bytes_});
-    if (k + 1 < order.size() && (interleaved || order[k + 1].pass != order[k].pass)) {
+    if (k + 1 < order.size() && order[k + 1].pass != order[k].pass) {
       const Traffic next = traffic(order[k + 1]);
       if (next.receives) {
         exchange.push_back({next.in, boundary_bytes_});
@@ -112,6 +114,36 @@ void Pipeline::run_blocking(const std::vector<ScheduleEntry>& order) {
       }
     }
     b_.batch(Stream::kCompute, std::move(exchange));
+  }
+}
+
+void Pipeline::run_blocking_chunks(const std::vector<ScheduleEntry>& order) {
+  // Warm-up and drain exchange after every entry; in between a forward and a backward entry are a pair, and one batch after both carries
+  // what they send and what the next pair needs (send_forward_backward_recv_forward_backward).
+  const plan::Parallelism& p = job_.parallelism;
+  const std::size_t forwards = order.size() / 2;
+  std::size_t warmup = forwards;
+  if (forwards != static_cast<std::size_t>(p.pp * p.vp)) {
+    warmup = std::min(forwards, static_cast<std::size_t>(2 * (p.pp - stage_ - 1) + (p.vp - 1) * p.pp));
+  }
+  const std::size_t drain = warmup + 2 * (forwards - warmup);
+  const auto opens_pair = [&](std::size_t k) { return k >= warmup && k < drain && (k - warmup) % 2 == 0; };
+  std::vector<PointToPoint> exchange;
+  const auto receive = [&](std::size_t k) {
+    if (k < order.size() && traffic(order[k]).receives) exchange.push_back({traffic(order[k]).in, boundary_bytes_});
+  };
+  const auto receive_next = [&](std::size_t k) {
+    receive(k);
+    if (opens_pair(k)) receive(k + 1);
+  };
+  receive_next(0);
+  b_.batch(Stream::kCompute, std::exchange(exchange, {}));
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    compute(order[k]);
+    if (traffic(order[k]).sends) exchange.push_back({traffic(order[k]).out, boundary_bytes_});
+    if (opens_pair(k)) continue;
+    receive_next(k + 1);
+    b_.batch(Stream::kCompute, std::exchange(exchange, {}));
   }
 }
 

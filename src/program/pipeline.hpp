@@ -26,6 +26,7 @@ class Pipeline {
   void forward(const plan::ScheduleEntry& entry);
   void backward(const plan::ScheduleEntry& entry);
   void run_blocking(const std::vector<plan::ScheduleEntry>& order);
+  void run_blocking_chunks(const std::vector<plan::ScheduleEntry>& order);
   void run_overlapped(const std::vector<plan::ScheduleEntry>& order);
 
   RoleBuilder& b_;

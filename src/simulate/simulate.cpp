@@ -51,6 +51,7 @@ Result<bool> read(Outcome& out, const std::string& file) {
   if (!s.at("cluster").at("fabric").is_null()) fabric = keep(cluster::read_fabric(s.at("cluster").at("fabric"), file, "/cluster/fabric"), problems);
   auto links = keep(cluster::read_link_events(s.at("events"), file, "/events"), problems);
   if (!problems.empty()) return fail(std::move(problems));
+  if (auto sizes = workload::check_sizes(*model, *training, file); !sizes) return fail(sizes.error());
 
   const std::int64_t nodes = s.at("cluster").at("nodes").as_int();
   const std::optional<std::int64_t> used = optional_int(s.at("cluster").at("gpus_per_node"));

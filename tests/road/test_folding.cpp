@@ -1,0 +1,91 @@
+#include <rapidcheck.h>
+
+#include <fmt/format.h>
+
+#include "road.hpp"
+
+using namespace orrery;
+using namespace orrery::test;
+
+namespace {
+
+struct Cut {
+  const char* scenario;
+  Overrides overrides;
+};
+
+/// The shipped scenarios on at most 64 GPUs: fewer replicas, and of the 405B model half the stages with half the layers.
+std::vector<Cut> cut_scenarios() {
+  return {{"llama-3.1-8b-8gpu", {}},
+          {"llama-3.1-70b-64gpu", {}},
+          {"gpt3-175b-1024gpu", {{"parallelism.dp", "1"}, {"cluster.nodes", "8"}, {"training.global_batch", "24"}}},
+          {"llama-3.1-405b-16k", {{"parallelism.dp", "1"}, {"parallelism.pp", "8"}, {"model.layers", "62"}, {"cluster.nodes", "8"}, {"training.global_batch", "16"}}},
+          {"llama-3.1-405b-8k", {{"parallelism.dp", "2"}, {"parallelism.pp", "4"}, {"parallelism.vp", "4"}, {"model.layers", "14"}, {"cluster.nodes", "8"}, {"training.global_batch", "16"}}}};
+}
+
+void require_equal(const std::string& text, const Overrides& overrides) {
+  const search::Prediction folded = predict(text, overrides, true);
+  const search::Prediction full = predict(text, overrides, false);
+  CHECK(folded.outcome.result.end == full.outcome.result.end);
+  CHECK(first_difference(bytes_of(folded), bytes_of(full)).empty());
+  CHECK(folded.summary.rank_classes <= full.summary.rank_classes);
+}
+
+}  // namespace
+
+TEST_CASE("a folded run of a shipped scenario, cut to 64 GPUs, equals the full one in every byte of the report") {
+  for (const Cut& cut : cut_scenarios()) {
+    INFO(cut.scenario);
+    require_equal(shipped(cut.scenario), cut.overrides);
+  }
+}
+
+TEST_CASE("a folded run equals the full one on random small jobs, with slow GPUs and degraded links") {
+  CHECK(rc::check("folded = full", [] {
+    const int tp = 1 << *rc::gen::inRange(0, 4);
+    const int pp = 1 << *rc::gen::inRange(0, 3);
+    const int dp = 1 << *rc::gen::inRange(0, 3);
+    const int gpus = tp * pp * dp;
+    const int nodes = std::max(1, gpus / 8);
+    const int vp = pp > 1 && *rc::gen::inRange(0, 2) == 1 ? 2 : 1;
+    Overrides o = {{"parallelism.tp", std::to_string(tp)}, {"parallelism.pp", std::to_string(pp)}, {"parallelism.dp", std::to_string(dp)},
+                   {"parallelism.vp", std::to_string(vp)}, {"cluster.nodes", std::to_string(nodes)}, {"cluster.gpus", std::to_string(gpus)},
+                   {"parallelism.zero", std::to_string(*rc::gen::inRange(0, pp > 1 ? 3 : 4))},
+                   {"training.recompute", *rc::gen::element<std::string>("none", "selective", "full")},
+                   {"stack", *rc::gen::element<std::string>("generic", "megatron-core", "torchtitan")},
+                   {"cluster.fabric", *rc::gen::element<std::string>("infiniband-ndr-rail", "infiniband-ndr", "roce-400g", "roce-400g-rail")},
+                   {"seed", std::to_string(*rc::gen::inRange(0, 1000))}};
+    std::string events;
+    if (*rc::gen::inRange(0, 2) == 1) events += fmt::format(R"({{"kind":"slow_gpu","rank":{},"speed":0.8}})", *rc::gen::inRange(0, gpus));
+    if (*rc::gen::inRange(0, 2) == 1) events += fmt::format(R"({}{{"kind":"degraded_link","link":"node{}/nic{}","capacity":0.5}})", events.empty() ? "" : ",", *rc::gen::inRange(0, nodes), *rc::gen::inRange(0, 8));
+    o.push_back({"events", "[" + events + "]"});
+    std::string told;
+    for (const auto& x : o) told += x.path + "=" + x.value + " ";
+    RC_LOG() << told;
+    auto folded = try_predict(kSmallJob, o, true);
+    auto full = try_predict(kSmallJob, o, false);
+    RC_ASSERT(folded.has_value() == full.has_value());
+    if (!folded) {
+      RC_LOG() << problems(folded.error());
+      RC_DISCARD("refused");
+    }
+    RC_ASSERT(folded->outcome.result.end == full->outcome.result.end);
+    const std::string difference = first_difference(bytes_of(*folded), bytes_of(*full));
+    RC_LOG() << difference;
+    RC_ASSERT(difference.empty());
+  }));
+}
+
+TEST_CASE("one slow GPU of 16,384 splits a few classes and still folds", "[slow]") {
+  const search::Prediction even = predict(shipped("llama-3.1-405b-16k"));
+  const search::Prediction slow = predict(shipped("llama-3.1-405b-16k"), {{"events", R"([{"kind":"slow_gpu","rank":4711,"speed":0.8}])"}});
+  CHECK(even.summary.rank_classes == 16);
+  CHECK(slow.summary.rank_classes > even.summary.rank_classes);
+  CHECK(slow.summary.rank_classes < 16384 / 4);
+  CHECK(slow.outcome.result.end > even.outcome.result.end);
+}
+
+TEST_CASE("a folded run of 1,024 GPUs equals the full one in every byte of the report", "[slow]") {
+  require_equal(shipped("gpt3-175b-1024gpu"), {});
+  require_equal(shipped("llama-3.1-405b-16k"), {{"parallelism.dp", "8"}, {"cluster.nodes", "128"}, {"training.global_batch", "128"}});
+}
