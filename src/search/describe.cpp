@@ -1,5 +1,6 @@
 // From what a simulation kept to the tables that metrics reads.
 #include <algorithm>
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -103,14 +104,15 @@ void programs(Inputs& in, const simulate::Outcome& out) {
 void links(Inputs& in, const simulate::Outcome& out, bool full) {
   const std::vector<LinkId>& link_of = out.lowered->resource_link;
   const std::size_t classes = full ? link_of.size() : out.folded.input.resources.size();
-  std::vector<bool> seen(classes, false);
-  in.links.resize(classes);
+  std::vector<LinkId> lowest(classes);  // none: above all others
   for (std::size_t r = 0; r < link_of.size(); ++r) {
-    const std::size_t c = full ? r : out.folded.resource_class[r];
-    if (seen[c]) continue;
-    seen[c] = true;
-    const cluster::Link& link = out.cluster->links()[link_of[r].index()];
-    in.links[c] = {link.kind, link.capacity, link_of[r].value};
+    LinkId& link = lowest[full ? r : out.folded.resource_class[r]];
+    link = std::min(link, link_of[r]);
+  }
+  in.links.resize(classes);
+  for (std::size_t c = 0; c < classes; ++c) {
+    const cluster::Link& link = out.cluster->links()[lowest[c].index()];
+    in.links[c] = {link.kind, link.capacity, lowest[c].value};
   }
   const cluster::Cluster* named = out.cluster.get();  // outlives the inputs, which describe its outcome
   in.link_name = [named](std::uint32_t link) { return named->name(LinkId{link}); };

@@ -7,7 +7,7 @@
 #include "catch.h"
 #include "orrery/document/document.hpp"
 #include "orrery/report/report.hpp"
-#include "orrery/search/predict.hpp"
+#include "orrery/search/search.hpp"
 
 namespace orrery::test {
 
@@ -35,7 +35,7 @@ inline search::Prediction predict(const std::string& text, const Overrides& over
 }
 
 inline document::Value report_of(const search::Prediction& p) {
-  return report::json({p.summary, p.outcome.scenario.value, p.outcome.scenario.defaults_from});
+  return report::json({p.summary, p.scenario.value, p.scenario.defaults_from});
 }
 /// The report as text, without what folding may change.
 inline std::string bytes_of(const search::Prediction& p) {
