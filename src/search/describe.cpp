@@ -1,7 +1,7 @@
 // From what a simulation kept to the tables that metrics reads.
 #include <algorithm>
-#include <algorithm>
 #include <cmath>
+
 #include <fmt/format.h>
 
 #include "orrery/base/assert.hpp"
