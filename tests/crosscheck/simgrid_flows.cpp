@@ -1,12 +1,13 @@
 #include "crosscheck/simgrid_flows.hpp"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <simgrid/s4u.hpp>
 #include <stdexcept>
 #include <string>
@@ -14,7 +15,6 @@
 namespace orrery::test {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 namespace s4u = simgrid::s4u;
 
 double bytes_per_s(std::int64_t rate) { return static_cast<double>(rate) * kPicosecondsPerSecond / static_cast<double>(std::int64_t{1} << engine::kRateBits); }
@@ -33,12 +33,12 @@ SimgridRun play_here(const FlowSet& set) {
   s4u::NetZone* zone = s4u::create_star_zone("star");
   std::vector<const s4u::Link*> links;
   for (std::size_t l = 0; l < set.capacities.size(); ++l) {
-    links.push_back(zone->create_link("l" + std::to_string(l), bytes_per_s(set.capacities[l]))->set_latency(0)->seal());
+    links.push_back(zone->create_link(fmt::format("l{}", l), bytes_per_s(set.capacities[l]))->set_latency(0)->seal());
   }
   std::vector<s4u::Host*> from, to;
   for (std::size_t f = 0; f < set.flows.size(); ++f) {
-    from.push_back(zone->create_host("s" + std::to_string(f), 1e9)->seal());
-    to.push_back(zone->create_host("d" + std::to_string(f), 1e9)->seal());
+    from.push_back(zone->create_host(fmt::format("s{}", f), 1e9)->seal());
+    to.push_back(zone->create_host(fmt::format("d{}", f), 1e9)->seal());
     std::vector<s4u::LinkInRoute> out, in;
     std::int64_t least = engine::kMaxCapacity;
     for (const std::uint32_t l : set.flows[f].links) {
@@ -47,7 +47,7 @@ SimgridRun play_here(const FlowSet& set) {
     }
     if (set.flows[f].cap < least) {
       // A link of its own: SimGrid 3.32 takes no rate for a communication between two hosts that no actor sends.
-      out.emplace_back(zone->create_link("c" + std::to_string(f), bytes_per_s(set.flows[f].cap))->set_latency(0)->seal());
+      out.emplace_back(zone->create_link(fmt::format("c{}", f), bytes_per_s(set.flows[f].cap))->set_latency(0)->seal());
     }
     in.push_back(out.back());
     out.pop_back();
@@ -58,18 +58,18 @@ SimgridRun play_here(const FlowSet& set) {
 
   SimgridRun run;
   std::vector<s4u::CommPtr> comms;
-  Clock::time_point started;
+  std::clock_t started = 0;
   s4u::Actor::create("starter", from[0], [&] {
     for (std::size_t f = 0; f < set.flows.size(); ++f) {
       comms.push_back(s4u::Comm::sendto_init());
       comms.back()->set_payload_size(static_cast<std::uint64_t>(set.flows[f].bytes));
       comms.back()->set_source(from[f])->set_destination(to[f]);  // it starts when it has both
     }
-    started = Clock::now();
+    started = std::clock();
     s4u::Comm::wait_all(comms);
   });
   engine.run();
-  run.run_seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  run.run_seconds = static_cast<double>(std::clock() - started) / CLOCKS_PER_SEC;
   for (const s4u::CommPtr& comm : comms) run.finish.push_back(comm->get_finish_time());
   return run;
 }

@@ -8,7 +8,7 @@ namespace orrery::test {
 
 struct SimgridRun {
   std::vector<double> finish;   ///< seconds of the modelled world, by flow
-  double run_seconds = 0;       ///< of this machine, from the moment that all flows have started; platform and start-up apart
+  double run_seconds = 0;       ///< of processor time, from the moment that all flows have started; platform and start-up apart
 };
 /// Plays in a child process: SimGrid's engine can live only once in each.
 SimgridRun play_in_simgrid(const FlowSet& set);
