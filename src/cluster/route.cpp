@@ -6,6 +6,7 @@
 // access, TCP) always does. Ideal and adaptive routing spread a flow over all uplinks, which are one pooled link; ECMP hashes every queue
 // pair onto one uplink of the leaf and one of the spine; static routing gives every host port its own.
 #include <algorithm>
+#include <array>
 
 #include "orrery/base/checked.hpp"
 #include "orrery/base/random.hpp"
@@ -87,19 +88,21 @@ void Cluster::nic_path(Route& r, std::int64_t node, std::int64_t gpu, std::int32
   const auto g = static_cast<std::size_t>(gpu), n = static_cast<std::size_t>(nic);
   const int gpu_switch = node_.gpu_pcie_switch[g], nic_switch = node_.nic_pcie_switch[n], gpu_numa = node_.gpu_numa[g], nic_numa = node_.nic_numa[n];
   const bool direct = node_.peer_to_peer && !fabric_->host_staged && gpu_switch >= 0 && gpu_switch == nic_switch;
-  // From the GPU outwards when leaving; the same links, in their other direction and order, when arriving.
-  std::vector<LinkId> way{at(node, layout_.pcie, gpu, !leaving)};
+  // From the GPU outwards when leaving; the same links, in their other direction and order, when arriving. At most six of them: host link,
+  // uplink, two socket links, uplink, NIC.
+  std::array<LinkId, 6> way;
+  std::size_t n_way = 0;
+  way[n_way++] = at(node, layout_.pcie, gpu, !leaving);
   if (!direct) {
-    if (gpu_switch >= 0) way.push_back(at(node, layout_.uplink, gpu_switch, !leaving));
+    if (gpu_switch >= 0) way[n_way++] = at(node, layout_.uplink, gpu_switch, !leaving);
     if (gpu_numa != nic_numa) {
-      way.push_back(at(node, layout_.host, gpu_numa, !leaving));
-      way.push_back(at(node, layout_.host, nic_numa, leaving));
+      way[n_way++] = at(node, layout_.host, gpu_numa, !leaving);
+      way[n_way++] = at(node, layout_.host, nic_numa, leaving);
     }
-    if (nic_switch >= 0) way.push_back(at(node, layout_.uplink, nic_switch, leaving));
+    if (nic_switch >= 0) way[n_way++] = at(node, layout_.uplink, nic_switch, leaving);
   }
-  way.push_back(at(node, layout_.nic, nic, !leaving));
-  if (!leaving) std::reverse(way.begin(), way.end());
-  for (const LinkId link : way) add(r, link, share);
+  way[n_way++] = at(node, layout_.nic, nic, !leaving);
+  for (std::size_t i = 0; i < n_way; ++i) add(r, way[leaving ? i : n_way - 1 - i], share);
 }
 
 void Cluster::cable_path(Route& r, std::int64_t from_leaf, std::int64_t to_leaf, std::int64_t place, double share, std::uint64_t pick) const {
@@ -186,6 +189,15 @@ Route Cluster::route(std::int64_t from, std::int64_t to, std::uint64_t salt) con
   std::uint64_t draw = random_bits(seed_, "ecmp", salt);
   if (fabric_->ecmp_per_flow) draw = random_bits(random_bits(draw, "from", static_cast<std::uint64_t>(from)), "to", static_cast<std::uint64_t>(to));
   // Several NICs a GPU: the k-th sends to the k-th. Where a failure leaves one end fewer, its remaining ones take turns.
+  r.hops.reserve(12);
+  if (nics_per_gpu() == 1 && dead_nics_.empty()) {
+    const auto out = static_cast<std::int32_t>(a * node_.nics / node_.gpus), in = static_cast<std::int32_t>(b * node_.nics / node_.gpus);
+    nic_path(r, from_node, a, out, true, 1);
+    fabric_path(r, from_node, out, to_node, in, 1, draw);
+    nic_path(r, to_node, b, in, false, 1);
+    r.latency = fabric_->latency_same_leaf + fabric_->latency_per_tier * static_cast<double>(r.switch_tiers - 1);
+    return r;
+  }
   const auto out = nics_of(from), in = nics_of(to);
   const std::size_t lanes = std::max(out.size(), in.size());
   const double share = 1 / static_cast<double>(lanes);

@@ -1,7 +1,6 @@
 #include "groups.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "orrery/base/assert.hpp"
 
@@ -55,7 +54,8 @@ class Loads {
 std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
   const plan::Parallelism& p = world.parallelism;
   const std::int64_t ranks = world.grid.ranks();
-  std::map<std::int64_t, std::vector<std::uint32_t>> by_key;
+  std::vector<std::uint32_t> group_of(static_cast<std::size_t>(ranks), UINT32_MAX);  // by the group's lowest rank
+  std::vector<std::vector<std::uint32_t>> by_lowest;
   for (std::int64_t r = 0; r < ranks; ++r) {
     plan::Coordinates c = world.grid.coordinates(r);
     if (axis == Axis::kEmbedding && c.pp != 0 && c.pp != p.pp - 1) continue;
@@ -63,10 +63,15 @@ std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
     if (axis == Axis::kCp || axis == Axis::kDp || axis == Axis::kWorld) c.cp = 0;
     if (axis == Axis::kDp || axis == Axis::kWorld) c.dp = 0;
     if (axis == Axis::kPp || axis == Axis::kEmbedding || axis == Axis::kModel || axis == Axis::kWorld) c.pp = 0;
-    by_key[world.grid.rank(c)].push_back(static_cast<std::uint32_t>(r));
+    std::uint32_t& group = group_of[static_cast<std::size_t>(world.grid.rank(c))];
+    if (group == UINT32_MAX) {
+      group = static_cast<std::uint32_t>(by_lowest.size());
+      by_lowest.emplace_back();
+    }
+    by_lowest[group].push_back(static_cast<std::uint32_t>(r));
   }
   std::vector<GroupLayout> groups;
-  for (auto& [key, members] : by_key) {
+  for (std::vector<std::uint32_t>& members : by_lowest) {
     if (members.size() < 2) continue;
     GroupLayout g;
     g.members = std::move(members);
@@ -83,6 +88,20 @@ std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
     groups.push_back(std::move(g));
   }
   return groups;
+}
+
+std::int64_t members_per_nic(const GroupLayout& group, const World& world) {
+  const std::vector<std::uint32_t>& domain = group.domains.front();
+  if (domain.size() == 1 || !world.cluster.fabric()) return 1;
+  std::vector<std::int32_t> nics;
+  for (const std::uint32_t m : domain) nics.push_back(world.cluster.nic_of(m));
+  std::sort(nics.begin(), nics.end());
+  std::int64_t most = 0, run = 0;
+  for (std::size_t i = 0; i < nics.size(); ++i) {
+    run = i > 0 && nics[i] == nics[i - 1] ? run + 1 : 1;
+    most = std::max(most, run);
+  }
+  return most;
 }
 
 collective::Shape make_shape(const GroupLayout& group, const World& world) {
@@ -106,9 +125,7 @@ collective::Shape make_shape(const GroupLayout& group, const World& world) {
     s.sharp = world.cluster.fabric()->in_network_reduction;
     s.net_is_ib = world.cluster.fabric()->kind == "infiniband";
   }
-  std::map<std::int32_t, std::int64_t> per_nic;
-  for (const std::uint32_t m : group.domains.front()) ++per_nic[world.cluster.nic_of(m)];
-  for (const auto& [nic, count] : per_nic) s.gpus_per_nic = std::max(s.gpus_per_nic, count);
+  s.gpus_per_nic = members_per_nic(group, world);
   if (world.cluster.fabric()) s.nic_per_gpu = world.cluster.nic_per_gpu(s.gpus_per_nic);
   s.net_overhead_us = s.cpu == collective::CpuVendor::kAmd ? 2.0 : 1.0;
   return s;

@@ -16,6 +16,9 @@ struct GroupLayout {
 /// All groups of an axis, by lowest member. Empty for an axis whose groups have one member only.
 std::vector<GroupLayout> make_groups(workload::Axis axis, const World& world);
 
+/// Members of one scale-up domain that share the busiest NIC.
+std::int64_t members_per_nic(const GroupLayout& group, const World& world);
+
 /// What NCCL's topology search would say of the group.
 collective::Shape make_shape(const GroupLayout& group, const World& world);
 

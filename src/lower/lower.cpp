@@ -156,9 +156,6 @@ Result<Lowered> lower(const World& world, const std::string& file) {
   out.input.memory_kinds = program::kMemoryKinds;
   out.input.run_ahead = world.program.run_ahead;
   out.times = std::move(pricer);
-  Diagnostics problems;
-  for (const std::string& text : engine::check(out.input)) problems.push_back({file, "", text});
-  if (!problems.empty()) return fail(std::move(problems));
   return out;
 }
 

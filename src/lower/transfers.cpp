@@ -162,17 +162,16 @@ std::vector<Communicator> communicators(const program::Program& program) {
 }
 
 void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, Communication& comm, Lowered& out,
-                        std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>>& groups_of_rank) {
+                        const std::vector<GroupLayout>& layouts, std::vector<std::uint32_t>& group_of_rank) {
   const Axis axis = communicator.axis;
   const std::vector<std::uint32_t>& requests = communicator.requests;
-  const std::vector<GroupLayout> layouts = make_groups(axis, world);
   for (const std::uint32_t r : requests) comm.request_alone[r] = layouts.empty();
   if (layouts.empty()) return;
   std::map<ShapeKey, ShapeClass> classes;
   for (std::size_t g = 0; g < layouts.size(); ++g) {
-    const collective::Shape shape = make_shape(layouts[g], world);
-    ShapeClass& c = classes[{shape.ranks, shape.nodes, shape.gpus_per_nic}];
-    c.shape = shape;
+    const ShapeKey key{static_cast<std::int64_t>(layouts[g].members.size()), static_cast<std::int64_t>(layouts[g].domains.size()), members_per_nic(layouts[g], world)};
+    ShapeClass& c = classes[key];
+    if (c.groups.empty()) c.shape = make_shape(layouts[g], world);
     c.groups.push_back(g);
   }
   const auto first_group = static_cast<std::uint32_t>(out.input.groups.size());
@@ -211,7 +210,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
         }
         group.usage_sets.push_back(range);
       }
-      for (const std::uint32_t m : group.members) groups_of_rank[m].push_back({index, static_cast<std::uint32_t>(first_group + g)});
+      for (const std::uint32_t m : group.members) group_of_rank[m] = static_cast<std::uint32_t>(first_group + g);
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const program::Request& request = world.program.requests[requests[i]];
@@ -254,8 +253,8 @@ void lower_channels(const World& world, Resources& resources, Communication& com
   if (comm.channel_bytes.empty()) return;
   using Key = std::tuple<bool, double, double>;  // same domain, wire latency, seconds per byte of the slowest link
   std::map<Key, std::uint32_t> first_transfer;
-  collective::Shape pair;
-  pair.ranks = 2;
+  const int flows_inside = p2p_channels(world, true), flows_outside = world.cluster.fabric() ? p2p_channels(world, false) : 1;
+  std::vector<LinkLoad> loads;
   for (const program::Slot direction : {program::Slot::kForwardOut, program::Slot::kBackwardOut}) {
     if (!used[static_cast<std::size_t>(direction)]) continue;
     const bool forward = direction == program::Slot::kForwardOut;
@@ -270,8 +269,8 @@ void lower_channels(const World& world, Resources& resources, Communication& com
       channel.kind = static_cast<std::uint32_t>(direction);
       const cluster::Route route = world.cluster.route(r, to, draw_role(UINT32_MAX - channel.kind, r, world));
       const bool same_domain = world.cluster.domain_of(r) == world.cluster.domain_of(to);
-      const int flows = p2p_channels(world, same_domain);
-      std::vector<LinkLoad> loads;
+      const int flows = same_domain ? flows_inside : flows_outside;
+      loads.clear();
       for (const cluster::Hop& hop : route.hops) loads.push_back({hop.link, hop.share});
       channel.usage = add_usage(loads, 1.0 / flows, resources, out);
       const Slowest s = slowest_link(loads, world);
@@ -309,34 +308,36 @@ void lower_channels(const World& world, Resources& resources, Communication& com
 
 /// A nominal capacity is raised to what one activity alone takes of it (rounding only; a degraded link keeps what it has).
 void absorb_rounding(const World& world, Lowered& out) {
-  const auto raise = [&](engine::UsageRange range, const engine::Transfer& t) {
+  // Transfers of one class of groups lie together: from its first to the next class' first. Per usage set the highest cap decides.
+  std::map<std::uint32_t, std::vector<std::int64_t>> highest;  // first transfer -> cap by usage set
+  for (const engine::Group& g : out.input.groups) highest[g.first_transfer];
+  for (const engine::Channel& c : out.input.channels) highest[c.first_transfer];
+  for (auto it = highest.begin(); it != highest.end(); ++it) {
+    const std::size_t end = std::next(it) == highest.end() ? out.input.transfers.size() : std::next(it)->first;
+    for (std::size_t t = it->first; t < end; ++t) {
+      const engine::Transfer& transfer = out.input.transfers[t];
+      if (it->second.size() <= transfer.usage_set) it->second.resize(transfer.usage_set + 1, 0);
+      it->second[transfer.usage_set] = std::max(it->second[transfer.usage_set], transfer.cap);
+    }
+  }
+  const auto raise = [&](engine::UsageRange range, std::int64_t cap) {
     for (std::uint32_t u = range.begin; u < range.end; ++u) {
       const engine::Usage& usage = out.input.usages[u];
+      const int128 taken = (static_cast<int128>(usage.weight) * cap + ((int128{1} << engine::kWeightBits) - 1)) >> engine::kWeightBits;
+      std::int64_t& capacity = out.input.resources[usage.resource].capacity;
+      if (taken <= capacity) continue;
       const cluster::Link& link = world.cluster.links()[out.resource_link[usage.resource].index()];
       if (link.capacity.value() < link.nominal.value()) continue;
-      std::int64_t& capacity = out.input.resources[usage.resource].capacity;
-      const int128 taken = (static_cast<int128>(usage.weight) * t.cap + ((int128{1} << engine::kWeightBits) - 1)) >> engine::kWeightBits;
       // More than rounding would be a time below bytes over capacity.
       ORRERY_ASSERT(taken <= capacity + capacity / 1000 + 64, "no activity alone exceeds a link");
-      capacity = std::max(capacity, static_cast<std::int64_t>(taken));
+      capacity = static_cast<std::int64_t>(taken);
     }
   };
-  // Transfers of a group: from its first to the next group's first of the same class; the table below gives the count per first.
-  std::map<std::uint32_t, std::uint32_t> end_of;
-  for (const engine::Group& g : out.input.groups) end_of[g.first_transfer] = 0;
-  for (const engine::Channel& c : out.input.channels) end_of[c.first_transfer] = 0;
-  for (auto it = end_of.begin(); it != end_of.end(); ++it) it->second = std::next(it) == end_of.end() ? static_cast<std::uint32_t>(out.input.transfers.size()) : std::next(it)->first;
   for (const engine::Group& g : out.input.groups) {
-    for (std::uint32_t t = g.first_transfer; t < end_of[g.first_transfer]; ++t) {
-      const engine::Transfer& transfer = out.input.transfers[t];
-      if (transfer.cap > 0) raise(g.usage_sets[transfer.usage_set], transfer);
-    }
+    const std::vector<std::int64_t>& caps = highest[g.first_transfer];
+    for (std::size_t set = 0; set < g.usage_sets.size() && set < caps.size(); ++set) raise(g.usage_sets[set], caps[set]);
   }
-  for (const engine::Channel& c : out.input.channels) {
-    for (std::uint32_t t = c.first_transfer; t < end_of[c.first_transfer]; ++t) {
-      if (out.input.transfers[t].cap > 0) raise(c.usage, out.input.transfers[t]);
-    }
-  }
+  for (const engine::Channel& c : out.input.channels) raise(c.usage, highest[c.first_transfer].front());
 }
 
 }  // namespace
@@ -346,9 +347,13 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
   comm.request_alone.assign(world.program.requests.size(), true);
   Resources resources(world, out);
   const auto ranks = static_cast<std::size_t>(world.grid.ranks());
-  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> groups_of_rank(ranks);  // (communicator, group)
   const std::vector<Communicator> all = communicators(world.program);
-  for (std::uint32_t c = 0; c < all.size(); ++c) lower_communicator(c, all[c], world, resources, comm, out, groups_of_rank);
+  std::vector<std::vector<std::uint32_t>> group_of_rank(all.size(), std::vector<std::uint32_t>(ranks, kNone));  // [communicator][rank]
+  std::vector<GroupLayout> layouts;
+  for (std::uint32_t c = 0; c < all.size(); ++c) {
+    if (c == 0 || all[c].axis != all[c - 1].axis) layouts = make_groups(all[c].axis, world);
+    lower_communicator(c, all[c], world, resources, comm, out, layouts, group_of_rank[c]);
+  }
   std::array<std::uint32_t, program::kSlots> none{};
   none.fill(kNone);
   std::vector<std::array<std::uint32_t, program::kSlots>> channels_of_rank(ranks, none);
@@ -392,10 +397,8 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
     rank.lowest = static_cast<std::uint32_t>(r);
     const RoleSlots& slots = comm.roles[rank.program];
     for (const std::uint32_t c : communicator_of_slot[rank.program]) {
-      const auto& mine = groups_of_rank[r];
-      const auto found = std::find_if(mine.begin(), mine.end(), [&](const auto& g) { return g.first == c; });
-      ORRERY_ASSERT(found != mine.end(), "a role that issues a collective has its group");
-      rank.groups.push_back(found->second);
+      ORRERY_ASSERT(group_of_rank[c][r] != kNone, "a role that issues a collective has its group");
+      rank.groups.push_back(group_of_rank[c][r]);
     }
     for (std::size_t s = 0; s < program::kSlots; ++s) {
       if (slots.channel_slot[s] != kNone) rank.channels.push_back(channels_of_rank[r][s]);
