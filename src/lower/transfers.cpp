@@ -120,9 +120,29 @@ double reference_fraction(const Pattern& p) {
   return std::max({p.hops.intra_out, p.hops.intra_in, p.hops.inter_out, p.hops.inter_in}) / p.channels;
 }
 
-/// The plan role that an ECMP draw depends on: which communicator (or direction) and which stage.
-std::uint64_t draw_role(std::uint32_t communicator, std::int64_t rank, const World& world) {
-  return static_cast<std::uint64_t>(communicator) << 32 | static_cast<std::uint64_t>(world.grid.coordinates(rank).pp);
+/// What the groups of one axis put on links, by pattern: communicators of one axis on several streams share it.
+struct AxisLoads {
+  std::vector<GroupLayout> layouts;
+  struct Known {
+    Pattern pattern;
+    std::vector<engine::UsageRange> range;  // by group
+    std::vector<Slowest> slowest;
+    std::vector<bool> done;
+  };
+  std::vector<Known> known;
+
+  Known& of(const Pattern& p) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const Known& k) { return same(k.pattern, p); });
+    if (found != known.end()) return *found;
+    known.push_back({p, std::vector<engine::UsageRange>(layouts.size()), std::vector<Slowest>(layouts.size()), std::vector<bool>(layouts.size(), false)});
+    return known.back();
+  }
+};
+
+/// The plan role that an ECMP draw depends on: the axis (of pipeline traffic: pp and its direction) and the stage. Communicators of one
+/// axis share their paths: the hash is over addresses.
+std::uint64_t draw_role(Axis axis, std::int64_t rank, const World& world, std::uint64_t direction = 0) {
+  return direction << 48 | static_cast<std::uint64_t>(axis) << 32 | static_cast<std::uint64_t>(world.grid.coordinates(rank).pp);
 }
 
 /// One class of alike groups of an axis: the same shape, so the same choices, times and transfers.
@@ -162,7 +182,8 @@ std::vector<Communicator> communicators(const program::Program& program) {
 }
 
 void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, Communication& comm, Lowered& out,
-                        const std::vector<GroupLayout>& layouts, std::vector<std::uint32_t>& group_of_rank) {
+                        AxisLoads& axis_loads, std::vector<std::uint32_t>& group_of_rank) {
+  const std::vector<GroupLayout>& layouts = axis_loads.layouts;
   const Axis axis = communicator.axis;
   const std::vector<std::uint32_t>& requests = communicator.requests;
   for (const std::uint32_t r : requests) comm.request_alone[r] = layouts.empty();
@@ -203,9 +224,15 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
       for (std::size_t p = 0; p < c.patterns.size(); ++p) {
         engine::UsageRange range;
         if (needed[p]) {
-          const std::vector<LinkLoad> loads = link_loads(layouts[g], c.patterns[p].hops, draw_role(index, layouts[g].members.front(), world), world);
-          range = add_usage(loads, reference_fraction(c.patterns[p]), resources, out);
-          const Slowest s = slowest_link(loads, world);
+          AxisLoads::Known& known = axis_loads.of(c.patterns[p]);
+          if (!known.done[g]) {
+            const std::vector<LinkLoad> loads = link_loads(layouts[g], c.patterns[p].hops, draw_role(axis, layouts[g].members.front(), world), world);
+            known.range[g] = add_usage(loads, reference_fraction(c.patterns[p]), resources, out);
+            known.slowest[g] = slowest_link(loads, world);
+            known.done[g] = true;
+          }
+          range = known.range[g];
+          const Slowest s = known.slowest[g];
           if (s.seconds_per_byte > c.slowest[p].seconds_per_byte) c.slowest[p] = s;
         }
         group.usage_sets.push_back(range);
@@ -267,7 +294,7 @@ void lower_channels(const World& world, Resources& resources, Communication& com
       channel.sender = static_cast<std::uint32_t>(r);
       channel.receiver = static_cast<std::uint32_t>(to);
       channel.kind = static_cast<std::uint32_t>(direction);
-      const cluster::Route route = world.cluster.route(r, to, draw_role(UINT32_MAX - channel.kind, r, world));
+      const cluster::Route route = world.cluster.route(r, to, draw_role(Axis::kPp, r, world, 1 + channel.kind));
       const bool same_domain = world.cluster.domain_of(r) == world.cluster.domain_of(to);
       const int flows = same_domain ? flows_inside : flows_outside;
       loads.clear();
@@ -349,10 +376,10 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
   const auto ranks = static_cast<std::size_t>(world.grid.ranks());
   const std::vector<Communicator> all = communicators(world.program);
   std::vector<std::vector<std::uint32_t>> group_of_rank(all.size(), std::vector<std::uint32_t>(ranks, kNone));  // [communicator][rank]
-  std::vector<GroupLayout> layouts;
+  AxisLoads loads;
   for (std::uint32_t c = 0; c < all.size(); ++c) {
-    if (c == 0 || all[c].axis != all[c - 1].axis) layouts = make_groups(all[c].axis, world);
-    lower_communicator(c, all[c], world, resources, comm, out, layouts, group_of_rank[c]);
+    if (c == 0 || all[c].axis != all[c - 1].axis) loads = AxisLoads{make_groups(all[c].axis, world), {}};
+    lower_communicator(c, all[c], world, resources, comm, out, loads, group_of_rank[c]);
   }
   std::array<std::uint32_t, program::kSlots> none{};
   none.fill(kNone);
