@@ -67,7 +67,7 @@ std::string whatif_table(const Subject& baseline, std::span<const Alternative> a
   const metrics::Summary& base = baseline.summary;
   std::string out = table(baseline);
   for (const Alternative& a : alternatives) {
-    out += "\n" + fitted("what if " + a.name, kColumns) + "\n";
+    out += fmt::format("\n{}\n", fitted("what if " + a.name, kColumns));
     if (a.subject == nullptr) {
       for (const Diagnostic& d : a.problems) out += wrapped("refused: " + to_string(d), 4, 2);
       continue;
@@ -79,7 +79,7 @@ std::string whatif_table(const Subject& baseline, std::span<const Alternative> a
       return line + "\n";
     };
     out += compared("", "baseline", "changed", "difference");
-    const auto signed_seconds = [](double s) { return (s < 0 ? "-" : "+") + seconds(std::abs(s)); };
+    const auto signed_seconds = [](double s) { return fmt::format("{}{}", s < 0 ? '-' : '+', seconds(std::abs(s))); };
     out += compared("step", seconds(base.step_s), seconds(changed.step_s), fmt::format("{:+.1f} %", base.step_s > 0 ? 100 * (changed.step_s / base.step_s - 1) : 0));
     out += compared("model TFLOP/s/GPU", fmt::format("{:.1f}", base.throughput.model_tflops_per_gpu), fmt::format("{:.1f}", changed.throughput.model_tflops_per_gpu),
                     fmt::format("{:+.1f}", changed.throughput.model_tflops_per_gpu - base.throughput.model_tflops_per_gpu));
