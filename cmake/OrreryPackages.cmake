@@ -21,3 +21,11 @@ orrery_need(nlohmann_json nlohmann-json3-dev)
 orrery_need(CLI11 libcli11-dev)
 orrery_header(orrery_expected tl/expected.hpp libexpected-dev)
 find_package(Threads REQUIRED)
+
+# CUDA is optional: the module measure uses it where a toolkit stands on the machine. Debian has none.
+find_package(CUDAToolkit QUIET)
+if(CUDAToolkit_FOUND)
+  message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}: used by the module measure")
+else()
+  message(STATUS "CUDA toolkit not found: skipped; orrery then reports that it sees no devices")
+endif()

@@ -1,8 +1,9 @@
-// orrery doctor: is the catalogue there, and is every entry of it sound?
+// orrery doctor: is the catalogue there, is every entry of it sound, and which devices does this machine have?
 #include <fmt/format.h>
 
 #include "command.hpp"
 #include "common.hpp"
+#include "orrery/measure/devices.hpp"
 #include "orrery/report/report.hpp"
 
 namespace orrery::cli {
@@ -31,6 +32,7 @@ class Doctor : public Verb {
       }
       text += fmt::format("  {:<8}{:>4} of {} sound\n", kind, sound, names->size());
     }
+    text += measure::to_string(measure::devices());
     if (const int code = print(s, text); code != kSuccess) return code;
     if (sick.empty()) return kSuccess;
     refused(s, sick);
