@@ -211,7 +211,7 @@ class Checker {
         const std::size_t before = problems_.count();
         value(inner, member->type, here, member);
         const auto& built = member->built_values;
-        if (problems_.count() == before && !built.empty() && std::none_of(built.begin(), built.end(), [&](const Value& b) { return means(b, inner); })) {
+        if (problems_.count() == before && !built.empty() && std::none_of(built.begin(), built.end(), [&, &given = inner](const Value& b) { return means(b, given); })) {
           not_built(inner, member->type, here, member);
         }
       }
