@@ -30,6 +30,4 @@ struct LinkLoad {
 };
 std::vector<LinkLoad> link_loads(const GroupLayout& group, const collective::Hops& hops, std::uint64_t role, const World& world);
 
-collective::Kind to_kind(workload::CommKind kind);
-
 }  // namespace orrery::lower

@@ -25,25 +25,12 @@ Account account_of(const lower::Account& a) {
   ORRERY_ASSERT(false, "the switch names every account");
 }
 
-collective::Kind kind_of(workload::CommKind k) {
-  switch (k) {
-    case workload::CommKind::kAllReduce: return collective::Kind::kAllReduce;
-    case workload::CommKind::kAllGather: return collective::Kind::kAllGather;
-    case workload::CommKind::kReduceScatter: return collective::Kind::kReduceScatter;
-    case workload::CommKind::kAllToAll: return collective::Kind::kAllToAll;
-    case workload::CommKind::kBroadcast: return collective::Kind::kBroadcast;
-    case workload::CommKind::kReduce: return collective::Kind::kReduce;
-    case workload::CommKind::kSendRecv: return collective::Kind::kSendRecv;
-  }
-  ORRERY_ASSERT(false, "the switch names every kind");
-}
-
 void transfers(Inputs& in, const lower::Lowered& lowered) {
   for (const lower::Account& a : lowered.accounts) in.accounts.push_back(account_of(a));
   for (std::uint32_t row : lowered.transfer_row) {
     const lower::TransferRow& r = lowered.rows[row];
     metrics::TransferInfo t;
-    t.kind = kind_of(r.kind);
+    t.kind = lower::to_kind(r.kind);
     t.axis = r.axis;
     t.ranks = r.ranks;
     t.bytes = r.bytes;

@@ -71,6 +71,9 @@ struct World {
   std::uint64_t seed = 1;
 };
 
+/// The collective module's name of a kind: it knows no workload.
+collective::Kind to_kind(workload::CommKind kind);
+
 /// Refuses (as diagnostics of `file`) what the engine's integer bounds cannot hold.
 Result<Lowered> lower(const World& world, const std::string& file);
 
