@@ -1,0 +1,252 @@
+"""A published run as an orrery/scenario/1, with a reason for every member that the run does not state in so many words.
+
+`scenario(source, case)` returns (scenario, reasons): reasons maps the pointer of a member to why it has that value. What the
+stack's own file says (optimizer, buckets, overlap, host costs) stays out of the scenario and is the stack's business.
+`completions(case, missing)` lists the values that an underdetermined run could have had.
+"""
+import itertools
+import math
+import re
+
+from rule import number, precision_word, text
+
+
+class Unmapped(Exception):
+    """The run is within the rule, but the catalogue or the format lacks what it needs."""
+
+
+# (pattern on the GPU as published, catalogue node, GPU put in its place, why)
+NODES = (
+    (r"96GB HBM2e", "meta-grand-teton-h100", "h100-sxm5-96gb", "H100 with 96 GB of HBM2e at 500 W in a Grand Teton: that part in that node"),
+    (r"H100.*PCIe", "box-8x-h100-pcie", None, "a PCIe H100 sits in a box of eight"),
+    (r"H800", "dgx-h100", "h800-sxm5-80gb", "an H800 node is an HGX H100 with the H800 part"),
+    (r"H100.*(SXM|DGX)|H100-80GB", "dgx-h100", None, "eight H100 SXM with NVSwitch"),
+    (r"H200", "dgx-h200", None, "eight H200 SXM with NVSwitch"),
+    (r"GB300", "gb300-nvl72", None, "the NVL72 rack is one scale-up domain"),
+    (r"GB200", "gb200-nvl72", None, "the NVL72 rack is one scale-up domain"),
+    (r"B300", "dgx-b300", None, "eight B300 SXM with NVSwitch"),
+    (r"B200", "dgx-b200", None, "eight B200 SXM with NVSwitch"),
+    (r"A100.*PCIe", "box-8x-a100-pcie", None, "a PCIe A100 sits in a box of eight"),
+    (r"A100.*40 ?GB", "dgx-a100-40gb", None, "eight A100 SXM4 40 GB with NVSwitch"),
+    (r"A800", "dgx-a100-80gb", "a800-sxm4-80gb", "an A800 node is an HGX A100 with the A800 part"),
+    (r"A100", "dgx-a100-80gb", None, "eight A100 SXM4 with NVSwitch; where no memory size is given, 80 GB"),
+    (r"DGX-2|SXM3", "dgx-2", None, "sixteen V100 with NVSwitch"),
+    (r"V100.*16GB", "dgx-1v", "v100-sxm2-16gb", "eight V100 in the hybrid cube mesh"),
+    (r"V100", "dgx-1v", "v100-sxm2-32gb", "eight V100 in the hybrid cube mesh"),
+    (r"L40S", "box-4x-l40s", None, "L40S on PCIe"),
+    (r"MI300X", "mi300x-platform", None, "eight MI300X, fully meshed"),
+)
+
+STACKS = (  # (pattern on the framework, stack, why)
+    (r"torchtitan", "torchtitan", "the framework has a stack of its own"),
+    (r"llm-foundry|Composer", "llm-foundry", "the framework has a stack of its own"),
+    (r"nanotron", "nanotron", "the framework has a stack of its own"),
+    (r"Megatron-LM.*(2020|2021|2022|v2\.)", "megatron-lm-2021", "Megatron-LM before Megatron-Core"),
+    (r"DeepSpeed", "deepspeed", "Megatron-DeepSpeed"),
+    (r"NeMo|Bridge", "nemo", "the framework has a stack of its own"),
+    (r"Megatron", "megatron-core", "Megatron-LM on Megatron-Core"),
+    (r"[Tt]ransformers|HF|Hugging", "hf-trainer", "the framework has a stack of its own"),
+)
+
+# Sources whose runs stand on one named machine, which the cases do not repeat.
+MACHINES = {
+    "nanotron_bench_success": ("efa-p5", "p5.48xlarge", "Hugging Face's cluster of AWS p5.48xlarge, named in the Ultra-Scale Playbook"),
+    "nanotron_bench_oom": ("efa-p5", "p5.48xlarge", "Hugging Face's cluster of AWS p5.48xlarge, named in the Ultra-Scale Playbook"),
+}
+
+
+def model(case, source, reasons):
+    m = case["model"]
+    gated = bool(m.get("gated_mlp"))
+    act = text(m.get("activation")).lower()
+    mpt = source == "mosaic_llm_foundry"
+    out = {"schema": "orrery/model/1", "name": text(m.get("name")), "layers": m["layers"], "hidden": m["hidden"], "ffn_hidden": m["ffn_hidden"],
+           "gated_mlp": gated, "activation": "silu" if gated else "relu2" if "relu^2" in act else "relu" if "relu" in act else "gelu",
+           "heads": m["heads"], "kv_heads": m.get("kv_heads") or m["heads"], "head_dim": m.get("head_dim") or m["hidden"] // m["heads"],
+           "vocab": m["vocab"], "tied_embeddings": bool(m.get("tied_embeddings")),
+           "norm": "rms" if gated else "layer", "position": "rotary" if gated else "learned",
+           "linear_bias": not gated and not mpt, "norm_bias": not gated and not mpt}
+    family = "a gated MLP marks the Llama family: RMS norms, rotary positions, no biases" if gated else "an MLP without gate marks the GPT family: layer norms, learned positions, biases"
+    for k in ("norm", "position", "linear_bias", "norm_bias"):
+        reasons[f"/model/{k}"] = family
+    if mpt:
+        reasons["/model/linear_bias"] = reasons["/model/norm_bias"] = "MPT's training configurations set no_bias"
+    if "Nemotron" in out["name"] or "Nemotron" in text(case.get("id")):
+        out.update(norm="layer", position="rotary", linear_bias=False, norm_bias=True, activation="relu2", gated_mlp=False)
+        for k in ("norm", "position", "linear_bias", "norm_bias", "activation"):
+            reasons[f"/model/{k}"] = "Nemotron-4: layer norms, rotary positions, squared ReLU, no biases (arXiv:2406.11704)"
+    if m.get("head_dim") is None:
+        reasons["/model/head_dim"] = "hidden / heads"
+    if m.get("tied_embeddings") is None:
+        reasons["/model/tied_embeddings"] = "not stated: untied"
+    if out["position"] == "learned":
+        out["max_positions"] = m["seq_len"]
+        reasons["/model/max_positions"] = "one row per position of the training sequence"
+    return out
+
+
+def recompute(case, reasons):
+    said = text((case.get("training") or {}).get("recompute"))
+    low = said.lower()
+    if low.startswith("full") or "activation checkpointing" in low:
+        return "full"
+    if low.startswith("selective"):
+        reasons["/training/recompute"] = f'"{said}": what the stack calls selective'
+        return "selective"
+    if not low:
+        reasons["/training/recompute"] = "not stated: the framework's default, none"
+    return "none"
+
+
+def training(case, reasons):
+    t = case["training"]
+    word = precision_word(case)
+    out = {"sequence_length": case["model"]["seq_len"], "global_batch": t["global_batch_sequences"], "micro_batch": t["micro_batch"],
+           "precision": word, "recompute": recompute(case, reasons)}
+    if text(t.get("precision")).lower() not in ("bf16", "fp16"):
+        reasons["/training/precision"] = f'"{t.get("precision")}"'
+    flash = t.get("flash_attention")
+    if flash is not None:
+        out["attention"] = "flash" if flash else "math"
+        if flash is not True and flash is not False:
+            reasons["/training/attention"] = f"{flash} is a fused kernel"
+    if t.get("compile") is True:
+        out["fusion"] = "compiled"
+        reasons["/training/fusion"] = "compiled with torch.compile"
+    if "bf16 states" in text(t.get("optimizer")) or "true" in text(t.get("precision")):
+        out["master_weights"] = False
+        reasons["/training/master_weights"] = "pure bf16: parameters and states in one 16-bit copy"
+    return out
+
+
+def zero_stage(case, reasons):
+    said = text((case.get("parallel") or {}).get("zero_stage_or_fsdp"))
+    low = said.lower()
+    stage = 2 if "shard_grad_op" in low or "zero-2" in low else 3 if "fsdp" in low or "zero-3" in low else \
+        1 if "zero-1" in low or "distributed optimizer" in low else 0
+    reasons["/parallelism/zero"] = f'"{said}"' if said else "not stated: nothing sharded"
+    return stage
+
+
+def parallelism(case, gpus, reasons):
+    p = case["parallel"]
+    tp, pp = p["tp"], p["pp"]
+    vp = (number(p.get("vp")) or 1) if pp > 1 else 1
+    out = {"tp": tp, "pp": pp, "vp": vp, "dp": gpus // (tp * pp), "zero": zero_stage(case, reasons)}
+    if tp > 1 and p.get("sp") is not None:
+        out["sp"] = bool(p["sp"])
+    out["schedule"] = "interleaved_1f1b" if vp > 1 else "1f1b"
+    reasons["/parallelism/schedule"] = "more than one chunk per stage" if vp > 1 else "one chunk per stage"
+    layers = case["model"]["layers"]
+    if layers % (pp * vp) and (layers + 2) % (pp * vp) == 0:
+        out.update(account_for_embedding=True, account_for_loss=True)
+        for k in ("account_for_embedding", "account_for_loss"):
+            reasons[f"/parallelism/{k}"] = f"{layers} + 2 layers share out evenly over {pp * vp} chunks, {layers} do not"
+    return out
+
+
+def fabric(said, gpu, per_node):
+    """(fabric object, NIC members of the node, why) from what a source says about its network."""
+    t = said.replace("Gbps", "Gb/s").replace("Gbit/s", "Gb/s").replace("×", "x")
+    nics = rate = None
+    if m := re.search(r"(\d+) ?x ?(\d+) ?Gb/s|^(\d+)x ConnectX.*?(\d+) ?Gb/s|(\d+) links? of (\d+) ?Gb/s", t):
+        nics, rate = (int(x) for x in m.groups() if x)
+    elif m := re.search(r"(\d+) ?Gb/s per GPU", t):
+        nics, rate = per_node, int(m.group(1))
+    elif m := re.search(r"(\d+) ?Gb/s per node", t):
+        nics, rate = (4, int(m.group(1)) // 4) if int(m.group(1)) >= 400 else (1, int(m.group(1)))
+    elif re.search(r"SuperPOD|Selene|\bHDR\b", t):
+        nics, rate = 8, 200
+    elif re.search(r"Eos|\bNDR\b|DGX H100|DGX H200|DGX B200", t + gpu):
+        nics, rate = 8, 400
+    elif re.search(r"\bXDR\b|DGX B300", t + gpu):
+        nics, rate = 8, 800
+    elif re.search(r"NVL72", gpu):
+        nics, rate = per_node, 400
+    if nics is None:
+        raise Unmapped("the words about the network name no rate")
+    ethernet = re.search(r"RoCE|RDMA|Ethernet", t)
+    base = "roce-400g-rail" if ethernet else "infiniband-hdr-rail" if rate <= 200 else "infiniband-ndr-rail"
+    why = (f'"{said}"' if said else f'the fabric that ships with "{gpu}"') + f": {nics} NICs of {rate} Gb/s per node"
+    return {"extends": base, "link_gbit_per_s": rate}, {"nics": nics, "nic_gbit_per_s": rate}, why
+
+
+def cluster(source, case, gpus, reasons):
+    h = case["hardware"]
+    gpu = text(h.get("gpu"))
+    for pattern, node, part, why in NODES:
+        if re.search(pattern, gpu):
+            break
+    else:
+        raise Unmapped("no catalogue node for this GPU")
+    reasons["/cluster/node"] = why
+    out = {"node": {"extends": node, "gpu": part} if part else node}
+    per = number(h.get("gpus_per_node")) or 8
+    if node.endswith("nvl72"):
+        per = out["gpus_per_node"] = min(64, gpus)
+        reasons["/cluster/gpus_per_node"] = "64 of a rack's 72 GPUs, as layouts of powers of two leave it"
+    nodes = math.ceil(gpus / per)
+    out.update(nodes=nodes, gpus=gpus)
+    if source in MACHINES and nodes > 1:
+        machine_fabric, machine_node, why = MACHINES[source]
+        out["node"] = machine_node
+        out["fabric"] = machine_fabric
+        reasons["/cluster/fabric"] = reasons["/cluster/node"] = why
+    elif nodes > 1:
+        out["fabric"], nics, why = fabric(text(h.get("inter_node")), gpu, per)
+        if node.endswith("nvl72"):
+            nics["nics"] = 72
+        base = out["node"] if isinstance(out["node"], dict) else {"extends": node}
+        out["node"] = {**base, **nics}
+        reasons["/cluster/fabric"] = why
+    return out
+
+
+def scenario(source, case):
+    reasons = {}
+    gpus = case["hardware"]["num_gpus"]
+    framework = text((case.get("training") or {}).get("framework"))
+    stack, why = next(((s, w) for pattern, s, w in STACKS if re.search(pattern, framework)), ("generic", "no stack of that name"))
+    reasons["/stack"] = f'"{framework}": {why}'
+    out = {"schema": "orrery/scenario/1", "name": text(case["id"])[:200], "model": model(case, source, reasons), "stack": stack,
+           "training": training(case, reasons), "parallelism": parallelism(case, gpus, reasons), "cluster": cluster(source, case, gpus, reasons)}
+    return out, reasons
+
+
+# What an underdetermined run may have been: for each missing name, the values to try (pointer into the case -> value).
+def _microbatches(case):
+    p, gpus = case["parallel"], case["hardware"]["num_gpus"]
+    replica = case["training"]["global_batch_sequences"] // (gpus // (p["tp"] * p["pp"]))
+    return [b for b in (1, 2, 4, 8, 16) if replica % b == 0]
+
+
+def _chunks(case):
+    p, layers = case["parallel"], case["model"]["layers"]
+    fits = [v for v in (1, 2, 3, 4, 5, 6, 8, 10, 12) if layers % (p["pp"] * v) == 0 or (layers + 2) % (p["pp"] * v) == 0]
+    said_interleaved = "nterleaved" in text(p.get("schedule")) and "not stated" not in text(p.get("schedule"))
+    return [v for v in fits if v > 1] or fits if said_interleaved else fits
+
+
+COMPLETIONS = {
+    "micro_batch": (("training", "micro_batch"), _microbatches),
+    "vp": (("parallel", "vp"), _chunks),
+    "recompute": (("training", "recompute"), lambda case: ["none", "selective", "full"]),
+    "sp": (("parallel", "sp"), lambda case: [True, False]),
+    "zero": (("parallel", "zero_stage_or_fsdp"), lambda case: ["none", "ZeRO-1"]),
+    "fabric": (("hardware", "inter_node"), lambda case: ["8 x 100 Gb/s RoCE", "8 x 400 Gb/s InfiniBand"]),
+}
+
+
+def completions(case, missing, limit=48):
+    """Copies of the case with every missing thing filled in, all combinations; None where something cannot be filled in."""
+    if any(name not in COMPLETIONS for name in missing):
+        return None
+    axes = [[(COMPLETIONS[name][0], v) for v in COMPLETIONS[name][1](case)] for name in missing]
+    out = []
+    for combination in itertools.islice(itertools.product(*axes), limit):
+        copy = {**case, **{k: dict(case.get(k) or {}) for k in ("hardware", "parallel", "training")}}
+        for (section, key), value in combination:
+            copy[section][key] = value
+        copy["completed"] = {key: value for (_, key), value in combination}
+        out.append(copy)
+    return out
