@@ -17,7 +17,7 @@ class Unmapped(Exception):
 
 # (pattern on the GPU as published, catalogue node, GPU put in its place, why)
 NODES = (
-    (r"96GB HBM2e", "meta-grand-teton-h100", "h100-sxm5-96gb", "H100 with 96 GB of HBM2e at 500 W in a Grand Teton: that part in that node"),
+    (r"96GB HBM2e", "meta-grand-teton-h100", {"extends": "h100-sxm5-96gb", "power_limit_w": 500}, "H100 with 96 GB of HBM2e at 500 W in a Grand Teton: that part in that node"),
     (r"H100.*PCIe", "box-8x-h100-pcie", None, "a PCIe H100 sits in a box of eight"),
     (r"H800", "dgx-h100", "h800-sxm5-80gb", "an H800 node is an HGX H100 with the H800 part"),
     (r"H100.*(SXM|DGX)|H100-80GB", "dgx-h100", None, "eight H100 SXM with NVSwitch"),
