@@ -21,7 +21,7 @@ SLACK = 0.01
 def figures(binary):
     folders = sorted(d for d in os.listdir(HERE) if os.path.exists(os.path.join(HERE, d, "cases.json")))
     sources = [(d, json.load(open(os.path.join(HERE, d, "cases.json")))["cases"]) for d in folders]
-    _, rows, completed, unmapped = score.prepare(sources)
+    _, rows, completed, unmapped = score.prepare(sources, corners=True)
     score.predict(binary, rows + completed, os.cpu_count() or 1, 60)
     out = {}
     for source, group in score.by_source(rows).items():

@@ -237,11 +237,14 @@ COMPLETIONS = {
 }
 
 
-def completions(case, missing, limit=48):
-    """Copies of the case with every missing thing filled in, all combinations; None where something cannot be filled in."""
+def completions(case, missing, limit=48, corners=False):
+    """Copies of the case with every missing thing filled in, all combinations (corners: of the first and last value of each); None where
+    something cannot be filled in."""
     if any(name not in COMPLETIONS for name in missing):
         return None
     axes = [[(COMPLETIONS[name][0], v) for v in COMPLETIONS[name][1](case)] for name in missing]
+    if corners:
+        axes = [axis[:1] + axis[-1:] if len(axis) > 2 else axis for axis in axes]
     out = []
     for combination in itertools.islice(itertools.product(*axes), limit):
         copy = {**case, **{k: dict(case.get(k) or {}) for k in ("hardware", "parallel", "training")}}

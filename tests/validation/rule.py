@@ -107,10 +107,8 @@ def missing_fields(case, machine_named=False):
         out.append(("zero", "what of the optimizer, gradients and parameters is sharded"))
     if tp and tp > 1 and p.get("sp") is None:
         out.append(("sp", "sequence parallelism"))
-    if pp and pp > 1:
-        schedule = text(p.get("schedule"))
-        if number(p.get("vp")) is None and ("nterleaved" in schedule or "not stated" in schedule or not schedule):
-            out.append(("vp", "chunks per stage"))
+    if pp and pp > 1 and number(p.get("vp")) is None:
+        out.append(("vp", "chunks per stage"))
     if not number(t.get("global_batch_sequences")):
         out.append(("global_batch", "the global batch"))
     if not number(t.get("micro_batch")):

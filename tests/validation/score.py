@@ -41,7 +41,7 @@ class Row:
                 "memory_error": self.memory_error, "fits": r.get("memory", {}).get("fits"), "breakdown": r.get("breakdown"), "failure": self.failure}
 
 
-def prepare(sources, limit=None):
+def prepare(sources, limit=None, corners=False):
     """Verdicts of every case, the rows to run for the determined ones, and those of the completions of the underdetermined ones."""
     verdicts, rows, completed, unmapped = [], [], [], collections.Counter()
     for source, cases in sources:
@@ -53,7 +53,7 @@ def prepare(sources, limit=None):
                 continue
             if limit and kept >= limit:
                 continue
-            variants = [case] if verdict.kind == rule.DETERMINED else mapping.completions(case, verdict.missing)
+            variants = [case] if verdict.kind == rule.DETERMINED else mapping.completions(case, verdict.missing, corners=corners)
             if variants is None:
                 continue
             try:
