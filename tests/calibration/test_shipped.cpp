@@ -83,6 +83,10 @@ TEST_CASE("the default choice takes the part's own profile, then its architectur
   const auto family = selected(Value("default"), {"h100-pcie-80gb", "Hopper", ""});
   CHECK(family.profile.gemm.at("bf16") == shipped("h100").gemm.at("bf16"));
 
+  // fp16 and tf32 borrow the part's own bf16 fit; an entry of the generic profile would come before it.
+  const auto a100 = selected(Value("default"), {"a100-sxm4-80gb", "Ampere", ""});
+  for (const char* borrowed : {"fp16", "tf32", "int8"}) CHECK(a100.profile.gemm.count(borrowed) == 0);
+
   const auto unknown = selected(Value("default"), {"tensor-toaster-9000", "Toast", ""});
   CHECK(unknown.profile.gemm.at("bf16") == shipped("generic").gemm.at("bf16"));
   REQUIRE(unknown.warnings.size() == 1);

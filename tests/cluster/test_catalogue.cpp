@@ -186,7 +186,7 @@ TEST_CASE("unconfirmed members of GPU, node and fabric reach the report") {
   CHECK(std::count(all.begin(), all.end(), Unconfirmed{"fabric", "infiniband-hdr", "leaf_ports"}) == 1);
   const Node weak = node("dgx-h100", {{"gpu", text("gpus", "h100-sxm5-96gb")}});
   const auto gpus = unconfirmed(weak, std::nullopt);
-  CHECK(std::count(gpus.begin(), gpus.end(), Unconfirmed{"gpu", "h100-sxm5-96gb", "memory_bandwidth_gb_per_s"}) == 1);
+  CHECK(std::count(gpus.begin(), gpus.end(), Unconfirmed{"gpu", "h100-sxm5-96gb", "memory_capacity_gib"}) == 1);
   const document::Value v = catalogue(n, f);
   CHECK(v.at("fabric").at("name").as_string() == "infiniband-hdr");
   CHECK(v.at("node").at("unconfirmed").items().size() == n.default_origin.size());

@@ -208,6 +208,9 @@ def scenario(source, case):
     framework = text((case.get("training") or {}).get("framework"))
     stack, why = next(((s, w) for pattern, s, w in STACKS if re.search(pattern, framework)), ("generic", "no stack of that name"))
     reasons["/stack"] = f'"{framework}": {why}'
+    if (kernel := text((case.get("training") or {}).get("flash_attention")).lower()) in ("fa1", "fa2", "fa3"):
+        stack = {"extends": stack, "kernels": {"attention_kernel": kernel}}
+        reasons["/stack/kernels/attention_kernel"] = "the run names its kernel"
     out = {"schema": "orrery/scenario/1", "name": text(case["id"])[:200], "model": model(case, source, reasons), "stack": stack,
            "training": training(case, reasons), "parallelism": parallelism(case, gpus, reasons), "cluster": cluster(source, case, gpus, reasons)}
     return out, reasons
