@@ -18,11 +18,12 @@ class Arguments {
   explicit Arguments(CLI::App& app) : app_(&app) {}
 
   void positional(const std::string& name, std::string& value, const std::string& about, bool required = true);
+  /// At most once, and not empty; so are numbers and checked texts.
   void text(const std::string& name, std::string& value, const std::string& about, const std::string& type = "TEXT");
   /// One value each time it is given; all are kept, in order.
   void repeated(const std::string& name, std::vector<std::string>& values, const std::string& about, const std::string& type = "TEXT");
   void number(const std::string& name, std::int64_t& value, std::int64_t least, std::int64_t most, const std::string& about);
-  void number(const std::string& name, std::optional<std::int64_t>& value, const std::string& about);
+  void number(const std::string& name, std::optional<std::int64_t>& value, std::int64_t least, std::int64_t most, const std::string& about);
   /// Sets value to `given` where the flag is given.
   void flag(const std::string& name, bool& value, const std::string& about, bool given = true);
   /// A text that `refusal` may refuse: what it returns is the reason, "" where there is none.

@@ -21,6 +21,7 @@ class Verb {
 struct Command {
   std::string_view name;
   std::string_view about;
+  std::string_view example = "";  ///< a whole command line without the program's name
   std::unique_ptr<Verb> (*make)() = nullptr;  ///< null: known, not built yet
 };
 std::span<const Command> commands();

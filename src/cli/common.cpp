@@ -1,6 +1,8 @@
 #include "common.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ostream>
 
 namespace orrery::cli {
@@ -8,7 +10,7 @@ namespace orrery::cli {
 void ScenarioOptions::define(Arguments& arguments) {
   arguments.positional("SCENARIO", scenario, "a scenario file, or - for standard input");
   arguments.repeated("--set", sets, "change a member before defaults; VALUE is JSON or a string", "PATH=VALUE");
-  arguments.number("--seed", seed, "seed of all draws");
+  arguments.number("--seed", seed, 0, std::int64_t{1} << 53, "seed of all draws");
   arguments.repeated("--calibration", calibration, "calibration profile; repeat for several, later ones win", "NAME");
   arguments.flag("--no-fold", fold, "play every rank by itself", false);
   arguments.flag("--strict", strict, "refuse what stands on datasheet or default numbers");
@@ -55,6 +57,13 @@ void OutputOptions::define(Arguments& arguments) {
   arguments.number("--threads", threads, 1, 1024, "threads, where there are several runs");
 }
 
+bool same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || a == "-" || b == "-") return false;
+  std::error_code error;
+  if (!std::filesystem::exists(a, error) && !std::filesystem::exists(b, error)) return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error);
+  return std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error);
+}
+
 int print(Streams& s, const std::string& text) {
   s.out << text << std::flush;
   if (s.out) return kSuccess;
@@ -73,7 +82,13 @@ int refused(Streams& s, const Diagnostics& problems) {
 
 void print_warnings(Streams& s, const OutputOptions& output, const std::vector<metrics::Warning>& warnings, const std::string& file) {
   if (output.quiet) return;
-  for (const metrics::Warning& w : warnings) s.err << "orrery: warning: " << to_string(Diagnostic{file, w.pointer, w.text}) << "\n";
+  std::vector<std::string> parts;
+  for (const metrics::Warning& w : warnings)
+    if (w.code == "unconfirmed-input") parts.push_back(w.pointer);
+  const bool together = parts.size() > 1;
+  if (together) s.err << fmt::format("orrery: warning: {}: no source confirms some members of {}; \"warnings\" in the JSON report names them\n", file, fmt::join(parts, ", "));
+  for (const metrics::Warning& w : warnings)
+    if (!together || w.code != "unconfirmed-input") s.err << "orrery: warning: " << to_string(Diagnostic{file, w.pointer, w.text}) << "\n";
 }
 
 int deliver(Streams& s, const OutputOptions& output, const document::Value& json, const std::string& text) {
@@ -90,8 +105,9 @@ int verdict(Streams& s, const search::Prediction& prediction, bool strict) {
   int code = kSuccess;
   const metrics::Summary& summary = prediction.summary;
   if (!summary.memory.fits) {
-    s.err << fmt::format("orrery: does not fit: rank {} needs {:.2f} GiB of {:.2f}\n", summary.memory.worst_rank, to_gib(Bytes(summary.memory.peak_bytes)),
-                         to_gib(Bytes(summary.memory.capacity_bytes)));
+    const metrics::Memory& m = summary.memory;
+    s.err << fmt::format("orrery: does not fit: rank {} needs {:.2f} GiB of {:.2f}, {:.2f} GiB too much{}\n", m.worst_rank, to_gib(Bytes(m.peak_bytes)), to_gib(Bytes(m.capacity_bytes)),
+                         to_gib(Bytes(m.peak_bytes - m.capacity_bytes)), m.advice.empty() ? "" : "; " + m.advice.front());
     code = kNo;
   }
   if (strict) {

@@ -39,6 +39,8 @@ struct OutputOptions {
   [[nodiscard]] bool json_to_stdout() const { return json == "-"; }
 };
 
+/// Whether two names, as options have them, are one regular file, or would be.
+bool same_file(const std::string& a, const std::string& b);
 /// Prints to out; kBadInput where out does not take it.
 int print(Streams& s, const std::string& text);
 /// "orrery: TEXT" to err; kBadInput.

@@ -22,6 +22,7 @@ class Doctor : public Verb {
     for (std::string_view kind : {"model", "gpu", "node", "fabric", "stack", "profile"}) {
       const auto names = document::catalogue(kind);
       if (!names) return refused(s, names.error());
+      if (names->empty()) sick.push_back({*directory, "", fmt::format("holds no {} at all; set ORRERY_CONFIG_DIR to the folder configs of the source tree", kind)});
       std::size_t sound = 0;
       for (const std::string& name : *names) {
         const auto entry = document::load(kind, document::Value(name), name, "", "");

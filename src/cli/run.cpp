@@ -18,21 +18,31 @@ const Command* find(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+constexpr std::size_t kColumns = 80;
+
 std::string help() {
   std::string text = "Predicts how fast a training job runs on a GPU cluster.\n\nUsage: orrery COMMAND [OPTIONS]\n\nCommands:\n";
   for (const Command& c : commands())
     if (c.make != nullptr) text += fmt::format("  {:<12}{}\n", c.name, c.about);
-  text += "\nKnown and not built yet:";
-  std::string line;
-  for (const Command& c : commands())
-    if (c.make == nullptr) line += fmt::format(" {}", c.name);
-  return text + line + "\n\norrery COMMAND --help says more; orrery --version prints the version.\n";
+  text += "\nKnown and not built yet:\n ";
+  std::size_t column = 1;
+  for (const Command& c : commands()) {
+    if (c.make != nullptr) continue;
+    if (column + 1 + c.name.size() > kColumns) {
+      text += "\n ";
+      column = 1;
+    }
+    text += fmt::format(" {}", c.name);
+    column += 1 + c.name.size();
+  }
+  return text + "\n\nExample: orrery simulate job.json\n\norrery COMMAND --help says more; orrery --version prints the version.\n";
 }
 
 int unknown_command(std::string_view name, Streams& s) {
   std::vector<std::string> names;
   for (const Command& c : commands()) names.emplace_back(c.name);
-  return usage_error(s, fmt::format("unknown command \"{}\"{}", name, did_you_mean(name, names)));
+  const std::string hint = did_you_mean(name, names);
+  return usage_error(s, fmt::format("unknown command \"{}\"{}", name, hint.empty() ? "; orrery --help lists them" : hint));
 }
 
 }  // namespace

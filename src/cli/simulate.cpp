@@ -16,7 +16,7 @@ class Simulate : public Verb {
     scenario_.define(arguments);
     output_.define(arguments);
     arguments.text("--trace", trace_, "write a timeline for Perfetto or chrome://tracing", "FILE");
-    arguments.text("--trace-ranks", trace_ranks_, "which ranks it shows, as 0,8,16-19; the lowest of every stage unless given", "LIST");
+    arguments.text("--trace-ranks", trace_ranks_, "ranks it shows, as 0,8,16-19; unless given the lowest of every stage", "LIST");
     arguments.checked("--trace-format", trace_format_, "chrome, or perfetto (not built yet)", [](const std::string& format) {
       if (format == "chrome") return std::string();
       return format == "perfetto" ? std::string("\"perfetto\" is not built yet; Perfetto opens chrome") : fmt::format("\"{}\" is unknown; use chrome", format);
@@ -30,6 +30,11 @@ class Simulate : public Verb {
     if (!overrides) return refused(s, overrides.error());
     const auto document = document::load_scenario(scenario_.scenario, *overrides);
     if (!document) return refused(s, document.error());
+
+    if (trace_ == "-") return usage_error(s, "--trace -: a trace goes to a file; standard output is for the table or --json -");
+    if (!trace_.empty() && same_file(trace_, output_.json)) return usage_error(s, fmt::format("--trace and --json both write {}", trace_));
+    if (same_file(trace_, scenario_.scenario)) return usage_error(s, fmt::format("--trace {} would replace the scenario", trace_));
+    if (same_file(output_.json, scenario_.scenario)) return usage_error(s, fmt::format("--json {} would replace the scenario", output_.json));
 
     simulate::Options options = scenario_.options();
     std::optional<search::Recorder> recorder;

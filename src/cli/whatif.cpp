@@ -44,7 +44,7 @@ class Whatif : public Verb {
     scenario_.define(arguments);
     output_.define(arguments);
     arguments.repeated("--alternative", names_, "name of an alternative that the --set after it make", "NAME");
-    arguments.text("--alternatives", file_, "a JSON file of alternatives: [{\"name\", \"set\": {PATH: VALUE}}]", "FILE");
+    arguments.text("--alternatives", file_, "JSON file of alternatives: [{\"name\", \"set\": {PATH: VALUE}}]", "FILE");
     arguments_ = arguments;
   }
 

@@ -96,6 +96,7 @@ Result<Node> read_node(const document::Value& doc, const std::string& file, cons
   }
   n.nics = integer(doc, "nics");
   n.nic = gbit_per_s(number(doc, "nic_gbit_per_s"));
+  if (n.nics > 0 && n.nic.value() <= 0) r.refuse("nic_gbit_per_s", fmt::format("{} NICs need a line rate; use more than 0, or nics 0", n.nics));
 
   const double payload = number(doc, "pcie_efficiency", 1);
   const BytesPerSecond slot = gb_per_s(number(doc, "pcie_gb_per_s", n.gpu.pcie.value() / 1e9));

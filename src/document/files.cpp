@@ -84,6 +84,7 @@ Result<bool> write_file(const std::string& path, std::string_view content) {
   if (path.find('\0') != std::string::npos) return fail(path, "", "cannot be written: its name holds a NUL");
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return cannot_write(path, errno);
   if (exists && !S_ISREG(status.st_mode)) {  // a device or a pipe is written to; renaming over it would replace it
     File file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (file.fd() < 0) return cannot_write(path, errno);
@@ -109,7 +110,11 @@ Result<bool> write_file(const std::string& path, std::string_view content) {
 Result<std::string> config_dir() {
   namespace fs = std::filesystem;
   std::vector<fs::path> places;
-  if (const char* stated = std::getenv("ORRERY_CONFIG_DIR"); stated != nullptr && *stated != '\0') places.emplace_back(stated);
+  if (const char* stated = std::getenv("ORRERY_CONFIG_DIR"); stated != nullptr && *stated != '\0') {
+    std::error_code missing;  // what somebody states is not passed over in silence
+    if (!fs::is_directory(stated, missing)) return fail(stated, "", "is no folder, but ORRERY_CONFIG_DIR names it; name the folder configs of the source tree, or unset it");
+    return std::string(stated);
+  }
   std::error_code error;
   if (const fs::path binary = fs::read_symlink("/proc/self/exe", error); !error) {
     places.push_back(binary.parent_path() / "share/orrery/configs");

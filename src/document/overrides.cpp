@@ -120,7 +120,7 @@ class Setter {
     const auto [stop, error] = std::from_chars(token.data(), token.data() + token.size(), index);
     const std::size_t size = target.is_array() ? target.items().size() : 0;
     if (error != std::errc() || stop != token.data() + token.size()) return add(here, fmt::format("expected an index into the array, found {}", found(Value(token))));
-    if (index >= size) return add(here, fmt::format("the array has {} items", size));
+    if (index >= size) return add(here, fmt::format("the array has {} items; to add one, set the whole array", size));
     if (at + 1 == path.size() && value.is_null()) {
       target.items().erase(target.items().begin() + static_cast<std::ptrdiff_t>(index));
       return;

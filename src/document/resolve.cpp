@@ -80,6 +80,7 @@ class Resolver {
     }
     if (!std::binary_search(names->begin(), names->end(), name)) {
       std::string hint = did_you_mean(name, *names);
+      if (names->empty()) hint = fmt::format("; the catalogue {} holds none, set ORRERY_CONFIG_DIR to the folder configs of the source tree", *directory);
       if (hint.empty()) hint = fmt::format("; \"orrery catalog list\" shows the {} known", names->size());
       return refuse(place, fmt::format("unknown {} {}{}", kind.name, found(Value(name)), hint));
     }

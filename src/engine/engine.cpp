@@ -95,6 +95,7 @@ Play::Play(const Input& input, const SegmentTimes& times, const Options& options
 
 std::uint64_t Play::push(SimTime at, EventClass c, EventKind kind, std::uint32_t target) {
   const std::uint64_t order = (static_cast<std::uint64_t>(c) << kClassShift) | ++sequence_;
+  if (at > kLatest) too_long_ = true;
   queue_.push({at, order, kind, target});
   return order;
 }
@@ -172,14 +173,16 @@ void Play::settle() {
   sample();
 }
 
-std::variant<Result, Stuck, TooManyEvents> Play::run() {
+std::variant<Result, Stuck, TooManyEvents, TooLong> Play::run() {
   settle();
   if (dealt_with_ > options_.max_events) return TooManyEvents{options_.max_events};
+  if (too_long_) return TooLong{now_};
   while (!queue_.empty()) {
     now_ = queue_.top().at;
     while (!queue_.empty() && queue_.top().at == now_) take(queue_.pop());
     settle();
     if (dealt_with_ > options_.max_events) return TooManyEvents{options_.max_events};
+    if (too_long_) return TooLong{now_};
   }
   const bool played = std::all_of(streams_.begin(), streams_.end(), [](const StreamState& s) { return s.phase == Phase::kFinished; });
   const bool hosts = std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& r) { return r.host == HostState::kDone; });
@@ -234,7 +237,7 @@ Result Play::result() {
   return out;
 }
 
-std::variant<Result, Stuck, TooManyEvents> run(const Input& input, const SegmentTimes& times, const Options& options) {
+std::variant<Result, Stuck, TooManyEvents, TooLong> run(const Input& input, const SegmentTimes& times, const Options& options) {
   Play play(input, times, options);
   return play.run();
 }

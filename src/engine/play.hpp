@@ -22,7 +22,7 @@ namespace orrery::engine {
 class Play {
  public:
   Play(const Input& input, const SegmentTimes& times, const Options& options);
-  std::variant<Result, Stuck, TooManyEvents> run();
+  std::variant<Result, Stuck, TooManyEvents, TooLong> run();
 
  private:
   using Ids = std::vector<std::uint32_t>;
@@ -121,6 +121,7 @@ class Play {
   SimTime now_ = 0;
   std::uint64_t sequence_ = 0;
   std::int64_t dealt_with_ = 0;
+  bool too_long_ = false;  // something was to happen after kLatest
 
   std::vector<StreamState> streams_;
   std::vector<Meeting> meetings_;                      // by stream

@@ -120,8 +120,7 @@ void Play::set_rate(std::uint32_t activity, std::int64_t rate) {
   a.rate = rate;
   if (rate == 0) return;
   const int128 left = (a.remaining + rate - 1) / rate;
-  ORRERY_ASSERT(left <= kNever - now_, "simulated time stays below 106 days");
-  a.ticket = push(now_ + static_cast<SimTime>(left), EventClass::kFinish, EventKind::kTransferEnd, activity);
+  a.ticket = push(now_ + static_cast<SimTime>(std::min<int128>(left, kNever - now_)), EventClass::kFinish, EventKind::kTransferEnd, activity);
 }
 
 /// Once per round of an instant, if flows came or went.

@@ -15,6 +15,9 @@ using engine::kNone;
 
 constexpr std::uint32_t kComputeAccount = 2, kOptimizerAccount = 3;
 
+/// Seconds that one segment, or the host for a whole step, takes at most: 2^60 ps, so that sums of a few stay in 64 bits.
+constexpr double kLongest = 0x1p60 / kPicosecondsPerSecond;
+
 SimTime host_ps(double microseconds) { return to_sim_time(Seconds(microseconds * 1e-6)); }
 
 /// One role: the host's list as it is, device items dealt to their streams.
@@ -140,10 +143,19 @@ Result<Lowered> lower(const World& world, const std::string& file) {
     if (std::find(variants.begin(), variants.end(), s.speed) == variants.end()) variants.push_back(s.speed);
   }
   auto pricer = std::make_unique<SegmentPricer>(world, variants);
+  if (const auto longest = pricer->longest(); !(longest.seconds <= kLongest)) {
+    return fail(file, "", fmt::format("\"{}\" alone takes {:.3g} s, and at most {:.3g} s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates",
+                                      longest.segment->name, longest.seconds, kLongest));
+  }
   Result<Communication> comm = lower_communication(world, out, file);
   if (!comm) return fail(comm.error());
   for (std::uint32_t role = 0; role < world.program.roles.size(); ++role) {
     out.input.programs.push_back(lower_role(role, world, *comm, *pricer));
+    double host = 0;
+    for (const engine::HostInstruction& h : out.input.programs.back().host) host += static_cast<double>(h.cost) / kPicosecondsPerSecond;
+    if (!(host <= kLongest)) {
+      return fail(file, "/stack/host", fmt::format("launching one step takes the host {:.3g} s, and at most {:.3g} s (13 days) are played; lower its times", host, kLongest));
+    }
     std::vector<SegmentCost>& costs = out.segments.emplace_back();
     for (std::uint32_t s = 0; s < world.program.roles[role].segments.size(); ++s) costs.push_back(pricer->cost(role, s));
     out.nccl_bytes.push_back(nccl_staging(role, *comm, out));

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "orrery/base/assert.hpp"
+#include "orrery/engine/run.hpp"
 
 namespace orrery::lower {
+
+SimTime sim_time_or_too_long(Seconds s) { return s < to_seconds(engine::kLatest) ? to_sim_time(s) : engine::kLatest + 1; }
 
 std::uint32_t kernel_launches(const workload::Operation& operation) {
   if (const auto* stream = std::get_if<workload::Stream>(&operation.work)) return static_cast<std::uint32_t>(stream->kernels);
@@ -45,6 +48,15 @@ SegmentPricer::SegmentPricer(const World& world, const std::vector<double>& vari
   }
 }
 
+SegmentPricer::Longest SegmentPricer::longest() const {
+  Longest longest;
+  for (const Distinct& d : distinct_) {
+    const double seconds = std::max(d.cost.total.value(), d.host.value());
+    if (longest.segment == nullptr || !(seconds <= longest.seconds)) longest = {d.segment, seconds};
+  }
+  return longest;
+}
+
 SegmentCost SegmentPricer::cost(std::uint32_t role, std::uint32_t segment) const { return at(role, segment).cost; }
 Seconds SegmentPricer::lead(std::uint32_t role, std::uint32_t segment) const { return at(role, segment).lead; }
 std::uint32_t SegmentPricer::launches(std::uint32_t role, std::uint32_t segment) const { return at(role, segment).launches; }
@@ -52,11 +64,11 @@ Seconds SegmentPricer::host_time(std::uint32_t role, std::uint32_t segment) cons
 
 SimTime SegmentPricer::duration(std::uint32_t program, std::uint32_t segment, std::uint32_t variant, std::int32_t sms, std::int64_t hbm) const {
   const Distinct& d = at(program, segment);
-  if (sms == 0 && hbm == 0 && variant == 0) return to_sim_time(d.cost.total);
+  if (sms == 0 && hbm == 0 && variant == 0) return sim_time_or_too_long(d.cost.total);
   const cost::Mode mode{sms, BytesPerSecond(static_cast<double>(hbm) * 0x1p-40 * kPicosecondsPerSecond)};
   double seconds = 0;
   for (const workload::Operation& op : d.segment->operations) seconds += gpus_[variant].operation(op, mode).time.value();
-  return to_sim_time(Seconds(seconds));
+  return sim_time_or_too_long(Seconds(seconds));
 }
 
 }  // namespace orrery::lower

@@ -14,6 +14,13 @@ class SegmentPricer final : public engine::SegmentTimes {
   /// variants: speed of each hardware variant, variant 0 first.
   SegmentPricer(const World& world, const std::vector<double>& variants);
 
+  /// The segment that takes longest, on the device or for the host: in words, and how long.
+  struct Longest {
+    const program::Segment* segment = nullptr;
+    double seconds = 0;
+  };
+  [[nodiscard]] Longest longest() const;
+
   [[nodiscard]] SegmentCost cost(std::uint32_t role, std::uint32_t segment) const;
   /// The host delay before which a merged segment cannot start: max over its kernels of (issued by) - (device time before it).
   [[nodiscard]] Seconds lead(std::uint32_t role, std::uint32_t segment) const;
@@ -35,6 +42,9 @@ class SegmentPricer final : public engine::SegmentTimes {
   std::vector<Distinct> distinct_;
   std::vector<std::vector<std::uint32_t>> index_;
 };
+
+/// What is too long for simulated time ends after it: the engine, or the check of its input, says so.
+SimTime sim_time_or_too_long(Seconds s);
 
 std::uint32_t kernel_launches(const workload::Operation& operation);
 

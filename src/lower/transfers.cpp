@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "orrery/base/assert.hpp"
+#include "segments.hpp"
 
 namespace orrery::lower {
 namespace {
@@ -20,7 +21,9 @@ constexpr double kWeightOne = 0x1p24;
 /// A scalar agreement (norm, overflow flag) is latency; its bytes claim no bandwidth.
 constexpr std::int64_t kLatencyOnlyBytes = 4096;
 
-std::int64_t rate_units(BytesPerSecond b) { return static_cast<std::int64_t>(std::ceil(b.value() * kRateUnitsPerBytePerSecond)); }
+/// What no 64 bits hold is beyond every bound that is checked later.
+std::int64_t whole(double units) { return static_cast<std::int64_t>(std::min(std::ceil(units), 0x1p62)); }
+std::int64_t rate_units(BytesPerSecond b) { return whole(b.value() * kRateUnitsPerBytePerSecond); }
 
 /// Links become engine resources when something crosses them.
 class Resources {
@@ -32,16 +35,27 @@ class Resources {
       r = static_cast<std::uint32_t>(out_.input.resources.size());
       const cluster::Link& l = world_.cluster.links()[link.index()];
       engine::Resource resource;
-      resource.capacity = std::max<std::int64_t>(1, static_cast<std::int64_t>(l.capacity.value() * kRateUnitsPerBytePerSecond));
+      const BytesPerSecond odd = l.capacity.value() < kLeastRate ? l.capacity : l.nominal;
+      const bool sound = l.capacity.value() >= kLeastRate && l.nominal.value() <= kMostRate;
+      if (!sound && problem_.empty()) {
+        problem_ = fmt::format("link {} carries {:.3g} bytes/s, and from {:.0g} to {:.0g} are played; look at the rates of the node, its GPU, the fabric and the events", world_.cluster.name(link),
+                               odd.value(), kLeastRate, kMostRate);
+      }
+      resource.capacity = sound ? static_cast<std::int64_t>(l.capacity.value() * kRateUnitsPerBytePerSecond) : 1;
       out_.input.resources.push_back(resource);
       out_.resource_link.push_back(link);
     }
     return r;
   }
+  /// Of the first link whose rate cannot be played; "" where there is none.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
+  // Bytes/s. Below, a capacity is a few rate units and rounding shows; above, it is more than the engine's 2^50 rate units.
+  static constexpr double kLeastRate = 1e4, kMostRate = 1e15;
   const World& world_;
   Lowered& out_;
+  std::string problem_;
   std::vector<std::uint32_t> of_link_;
 };
 
@@ -89,11 +103,11 @@ void add_transfer(Seconds latency, Seconds transfer, double reference, double wi
   engine::Transfer t;
   t.usage_set = usage_set;
   t.sms = sms;
-  t.latency = to_sim_time(latency);
+  t.latency = sim_time_or_too_long(latency);
   if (row.bytes > 0 && transfer.value() > 0) {
-    const SimTime ps = std::max<SimTime>(1, to_sim_time(transfer));
+    const SimTime ps = std::max<SimTime>(1, sim_time_or_too_long(transfer));
     t.reference_bytes = std::max<std::int64_t>(1, std::llround(reference));
-    t.cap = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(reference * 0x1p40 / static_cast<double>(ps))));
+    t.cap = std::max<std::int64_t>(1, whole(reference * 0x1p40 / static_cast<double>(ps)));
     t.work = static_cast<int128>(t.cap) * ps;
     t.hbm = rate_units(BytesPerSecond(world.profile.overlap.hbm_per_wire_byte.value * wire / transfer.value()));
   }
@@ -385,6 +399,7 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
   none.fill(kNone);
   std::vector<std::array<std::uint32_t, program::kSlots>> channels_of_rank(ranks, none);
   lower_channels(world, resources, comm, out, channels_of_rank);
+  if (!resources.problem().empty()) return fail(file, "/cluster", resources.problem());
   absorb_rounding(world, out);
 
   // Slots of a role: the communicators that its program uses, in order; then the pipeline slots that it uses.

@@ -18,6 +18,8 @@ using document::Value;
 
 /// More than any step has by far; beyond it the order lists alone would not fit in memory.
 constexpr std::int64_t kMostMicrobatches = 1'000'000;
+/// Every layer of every microbatch is played, and takes some 10 kB until it has been.
+constexpr std::int64_t kMostLayerPasses = 1 << 19;
 
 /// The (at most three) divisors of n nearest to d by ratio, ascending: what to use instead of d.
 std::vector<std::int64_t> near_divisors(std::int64_t n, std::int64_t d) {
@@ -234,6 +236,11 @@ class Reader {
     const std::int64_t m = batch / *pass;
     if (m > kMostMicrobatches) {
       problem("/training/global_batch", fmt::format("{} microbatches a step are more than Orrery plays; use at most {}", m, kMostMicrobatches));
+      return;
+    }
+    if (const auto passes = checked_mul(m, model_.layers); !passes || *passes > kMostLayerPasses) {
+      problem("/training/global_batch", fmt::format("{} microbatches a step through {} layers are more than the {} layer passes that Orrery plays; use a smaller "
+                                                    "global_batch, a larger micro_batch or more data-parallel ranks", m, model_.layers, kMostLayerPasses));
       return;
     }
     if (row_of(p_.schedule).microbatches_in_rounds && m % p_.pp != 0)

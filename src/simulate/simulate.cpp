@@ -56,6 +56,7 @@ Result<bool> read(Outcome& out, const std::string& file) {
   const std::int64_t nodes = s.at("cluster").at("nodes").as_int();
   const std::optional<std::int64_t> used = optional_int(s.at("cluster").at("gpus_per_node"));
   const std::int64_t per_node = used.value_or(node->gpus);
+  if (per_node > node->gpus) return fail(file, "/cluster/gpus_per_node", fmt::format("a {} has {} GPUs; use 1 to {}, or null for all", node->name, node->gpus, node->gpus));
   const std::optional<std::int64_t> total = checked_mul(nodes, per_node);
   if (!total) return fail(file, "/cluster/nodes", fmt::format("{} nodes of {} GPUs are more than can be counted", nodes, per_node));
   out.gpus = optional_int(s.at("cluster").at("gpus")).value_or(*total);
@@ -152,6 +153,11 @@ Result<Outcome> simulate(const document::Document& scenario, const Options& opti
   }
   if (const auto* many = std::get_if<engine::TooManyEvents>(&played)) {
     return fail(file, "", fmt::format("the step takes more than {} events ({} rank classes of {} ranks); raise --max-events or let ranks fold", many->limit, out.folded.input.ranks.size(), out.gpus));
+  }
+  if (const auto* late = std::get_if<engine::TooLong>(&played)) {
+    constexpr double kDay = 86400;
+    return fail(file, "", fmt::format("after {:.6g} s of the step something takes until beyond {:.0f} days, where simulated time ends; look for a rate or a link capacity far too low, or a size far too large",
+                                      to_seconds(late->at).value(), to_seconds(engine::kLatest).value() / kDay));
   }
   out.result = std::move(std::get<engine::Result>(played));
   out.counts = workload::count(out.job.model, out.job.training.sequence_length, out.job.training.causal);

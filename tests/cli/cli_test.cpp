@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "catch.h"
+#include "cli/command.hpp"
 #include "cli/trace_ranks.hpp"
 #include "orrery/cli/cli.hpp"
 #include "orrery/document/document.hpp"
@@ -14,44 +15,7 @@ using namespace orrery;
 
 namespace {
 
-struct Said {
-  int code = 0;
-  std::string out, err;
-};
-Said command(const std::vector<std::string>& arguments) {
-  std::ostringstream out, err;
-  cli::Streams streams{out, err};
-  const int code = cli::run(arguments, streams);
-  return {code, out.str(), err.str()};
-}
-
-/// A folder of its own, gone at the end.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("orrery-cli-" + std::to_string(::getpid()) + "-" + std::to_string(++count_))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-  [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name)) << text;
-    return file(name);
-  }
-
- private:
-  static inline int count_ = 0;
-  std::filesystem::path path_;
-};
-
-const std::string kSmall = R"({
-  // eight GPUs, two stages
-  "schema": "orrery/scenario/1", "name": "small", "model": "llama-3.1-8b",
-  "training": {"sequence_length": 4096, "global_batch": 32, "micro_batch": 1, "recompute": "full"},
-  "parallelism": {"tp": 2, "pp": 2, "zero": 1},
-  "cluster": {"node": "dgx-h100", "nodes": 1}, "stack": "megatron-core"
-})";
+using test::command, test::Folder, test::kSmall, test::Said;
 
 document::Value json(const std::string& text) {
   const auto value = document::parse(text, "output");

@@ -117,6 +117,9 @@ TEST_CASE("the catalogue is where ORRERY_CONFIG_DIR says") {
   CHECK(document::config_dir().value() == folder.path());
   CHECK(document::catalogue("gpu").value().empty());
   ::setenv("ORRERY_CONFIG_DIR", "/nowhere at all", 1);
+  REQUIRE_FALSE(document::config_dir());
+  CHECK(to_string(document::config_dir().error()[0]) == "/nowhere at all: is no folder, but ORRERY_CONFIG_DIR names it; name the folder configs of the source tree, or unset it");
+  ::setenv("ORRERY_CONFIG_DIR", "", 1);
   CHECK(document::config_dir().value() == std::string(ORRERY_SOURCE_DIR) + "/configs");
   if (old.empty()) ::unsetenv("ORRERY_CONFIG_DIR");
   else ::setenv("ORRERY_CONFIG_DIR", old.c_str(), 1);

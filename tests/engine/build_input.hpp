@@ -103,7 +103,7 @@ struct Built {
     return 0;
   }
 
-  std::variant<Result, Stuck, TooManyEvents> play(const Options& options = {}) const {
+  std::variant<Result, Stuck, TooManyEvents, TooLong> play(const Options& options = {}) const {
     const std::vector<std::string> problems = check(in);
     for (const std::string& p : problems) FAIL_CHECK(p);
     REQUIRE(problems.empty());

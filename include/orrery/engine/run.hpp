@@ -41,6 +41,10 @@ struct Stuck {
 struct TooManyEvents {
   std::int64_t limit = 0;
 };
+/// Something would end later than simulated time reaches.
+struct TooLong {
+  SimTime at = 0;  ///< when it would have begun
+};
 
 /// Receives what ran, for the ranks it asked for. Calls come in order of end time, ties in rank, stream order.
 class Sink {
@@ -58,7 +62,9 @@ struct Options {
   Sink* sink = nullptr;
 };
 
+inline constexpr SimTime kLatest = SimTime{1} << 62;  ///< 53 days: what begins before and takes as long again stays in 64 bits
+
 /// Plays to the end. Requires check(input) to be empty.
-std::variant<Result, Stuck, TooManyEvents> run(const Input& input, const SegmentTimes& times, const Options& options = {});
+std::variant<Result, Stuck, TooManyEvents, TooLong> run(const Input& input, const SegmentTimes& times, const Options& options = {});
 
 }  // namespace orrery::engine
