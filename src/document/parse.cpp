@@ -14,6 +14,7 @@ namespace orrery::document {
 namespace {
 
 constexpr std::size_t kDeepest = 64;                 // real documents reach 7; recursion over a Value stays bounded
+constexpr std::size_t kMostValues = 4'000'000;        // each takes some 60 bytes; the largest measurement sets have a tenth of them
 constexpr std::size_t kLongest = 64U * 1024 * 1024;  // bytes; the largest measurement sets are a tenth of this
 
 /// An iterator that tells a shared counter how far the library has read, since SAX events carry no position.
@@ -125,6 +126,7 @@ class Builder {
   };
 
   bool add(Value v) {
+    if (++values_ > kMostValues) return refuse(0, fmt::format("more than {} values", kMostValues));
     if (open_.empty()) {
       root_ = std::move(v);
     } else if (Open& parent = open_.back(); parent.value.is_array()) {
@@ -162,6 +164,7 @@ class Builder {
   std::vector<Open> open_;
   Value root_;
   std::string problem_;
+  std::size_t values_ = 0;
 };
 
 std::optional<std::string> refuse_bytes(std::string_view text) {

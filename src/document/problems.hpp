@@ -1,5 +1,6 @@
 #pragma once
 // All problems of a document in one go, at most twenty: more than a screen helps nobody.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,8 @@ class Problems {
   static constexpr std::size_t kMost = 20;
   void add(std::string file, std::string pointer, std::string text) {
     ++count_;
-    if (list_.size() < kMost) list_.push_back({std::move(file), std::move(pointer), std::move(text)});
+    Diagnostic d{std::move(file), std::move(pointer), std::move(text)};
+    if (list_.size() < kMost && std::find(list_.begin(), list_.end(), d) == list_.end()) list_.push_back(std::move(d));  // what several members meet is said once
   }
   void add(const Diagnostics& all) {
     for (const Diagnostic& d : all) add(d.file, d.pointer, d.text);

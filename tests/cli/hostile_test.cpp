@@ -1,4 +1,6 @@
 // What a command line may be handed by mistake or malice: each gets its message, in these words, exit 2 and an empty stdout.
+#include <regex>
+
 #include "catch.h"
 #include "cli/command.hpp"
 #include "orrery/document/document.hpp"
@@ -37,7 +39,7 @@ void refuses(const std::string& file, const std::vector<Refusal>& cases) {
     CHECK(said.out.empty());
     std::string expected;
     for (const std::string& m : c.messages) expected += "orrery: " + (m.front() == '/' ? file + ":" + m : m.front() == '-' ? m : file + ": " + m) + "\n";
-    CHECK(said.err == expected);
+    CHECK(std::regex_replace(said.err, std::regex("alone takes [0-9.e+]+ s"), "alone takes N s") == expected);  // N follows the calibration
   }
 }
 
@@ -108,6 +110,9 @@ TEST_CASE("a scenario that is no document is refused with line and column", "[ho
   file("nul.json", std::string("{\"name\":\"a\0b\"}", 14), "line 1, column 11: not JSON: a NUL");
   file("deep.json", std::string(100'000, '['), "line 1, column 65: nested deeper than 64 levels");
   file("huge.json", std::string((64 << 20) + 1, ' '), "longer than 64 MiB");
+  std::string many = "[1";
+  for (int i = 0; i < 4'000'000; ++i) many += ",1";
+  file("many.json", many + "]", "line 1, column 8000004: more than 4000000 values");
   file("twice.json", R"({"name": "a", "name": "b"})", "line 1, column 15: the member \"name\" appears twice");
   file("array.json", "[]", "expected a scenario as an object, found an array");
   refuses({{{"simulate", folder.file("loop.json")}, folder.file("loop.json") + ": cannot be read: too many levels of symbolic links"},
@@ -167,8 +172,8 @@ TEST_CASE("what would take longer than simulated time is refused, not an interna
   const Folder folder;
   const std::string path = folder.write("small.json", kSmall);
   refuses(path, {
-      {"training.sequence_length=1073741824", {"\"decoder backward 7\" alone takes 2.65e+07 s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
-      {"cluster.node.gpu.memory_bandwidth_gb_per_s=1e-30", {"\"optimizer\" alone takes 3.52e+31 s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
+      {"training.sequence_length=1073741824", {"\"decoder backward 7\" alone takes N s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
+      {"cluster.node.gpu.memory_bandwidth_gb_per_s=1e-30", {"\"optimizer\" alone takes N s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
       {"cluster.node.gpu.scale_up_gb_per_s=1e-9",
        {"/cluster: link node0/gpu0/nvlink:out carries 1 bytes/s, and from 1e+04 to 1e+15 are played; look at the rates of the node, its GPU, the fabric and the events"}},
       {R"(events=[{"kind":"degraded_link","link":"node0/gpu0/nvlink","capacity":1e-12}])",
