@@ -1,7 +1,8 @@
 // Final norm, output projection over this rank's part of the padded vocabulary, and the loss.
 //
 // Fused, the loss reads the logits and writes their gradient beside them: 4 bytes a logit moved and held, and nothing left for backward.
-// Not fused it is a chain: copy to fp32 (where the stack makes one), log-softmax, loss; backward the reverse. With tp every token's
+// Not fused it is a chain: copy to fp32 (where the stack makes one), log-softmax, loss; backward the reverse, through a dense gradient of
+// the log-probabilities where the stack uses PyTorch's own loss (aten nll_loss_backward, _log_softmax_backward_data). With tp every token's
 // maximum, sum and target logit are all-reduced, which splits the fused kernel in two passes (Megatron-LM cross_entropy.py).
 #include "passes.hpp"
 #include "writer.hpp"
@@ -55,8 +56,13 @@ class Loss {
     agree("all_reduce_target_logits");
     stream("loss", wide, 0, {log_probabilities}, {});
     w_.tape.on_backward([this, copies, wide, log_probabilities] {
+      std::vector<TensorId> reads = {log_probabilities};
+      if (w_.kernels.cross_entropy_dense_gradient) {  // zeros with one entry a token, read again by the softmax's backward
+        reads.push_back(w_.tape.tensor("log_probabilities_gradient", wide));
+        w_.backward_stream("nll_loss_backward", StreamKind::kCrossEntropy, 0, wide, 2, {}, {reads.back()});
+      }
       TensorId gradient = w_.tape.tensor(copies ? "logits_gradient_fp32" : "logits_gradient", wide);
-      w_.backward_stream("cross_entropy_backward", StreamKind::kCrossEntropy, wide, wide, 1, {log_probabilities}, {gradient});
+      w_.backward_stream("cross_entropy_backward", StreamKind::kCrossEntropy, static_cast<std::int64_t>(reads.size()) * wide, wide, 1, reads, {gradient});
       if (copies) {
         const TensorId narrow = w_.tape.tensor("logits_gradient", bytes_);
         w_.backward_stream("logits_gradient_cast", StreamKind::kCast, wide, bytes_, 1, {gradient}, {narrow});

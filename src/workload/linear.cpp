@@ -2,7 +2,7 @@
 //
 // Column-parallel: every rank has all tokens and some output features. With sequence parallelism the input is gathered before (forward)
 // and its gradient reduce-scattered after (backward), and the input is gathered a second time for the weight gradient, since only the
-// shard was saved (Korthikanti et al., arXiv:2205.05198, section 4.2.2). Without it the input's gradient is all-reduced.
+// shard was saved (Korthikanti et al., arXiv:2205.05198, section 4.2.2); a stack may keep the gathered input instead. Without it the input's gradient is all-reduced.
 // Row-parallel is the mirror image. Order of backward as Megatron-LM launches it: gather, input gradient, its reduction, weight gradient.
 #include <utility>
 
@@ -86,7 +86,9 @@ void Writer::column_parallel(const std::string& name, const LinearInput& in, std
       dys.push_back(std::move(gradients));
     }
     TensorId again = in.column;
-    if (s.sp) {
+    if (s.sp && !kernels.gathers_inputs_again && !q) {
+      again = whole;
+    } else if (s.sp) {
       again = tape.tensor(name + "_gathered_again", gathered_bytes);
       tape.backward({"all_gather_" + name, Comm{CommKind::kAllGather, Axis::kTp, gathered_bytes}}, {in.column}, {again}, true);
     }

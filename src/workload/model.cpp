@@ -160,6 +160,9 @@ StackKernels read_stack_kernels(const Value& stack) {
   k.fused_projections = flag(v.at("fused_projections"), k.fused_projections);
   k.dropout = flag(v.at("dropout"), k.dropout);
   k.cross_entropy_fp32_logits = flag(v.at("cross_entropy_fp32_logits"), k.cross_entropy_fp32_logits);
+  k.cross_entropy_compiled = flag(v.at("cross_entropy_compiled"), k.cross_entropy_compiled);
+  k.cross_entropy_dense_gradient = flag(v.at("cross_entropy_dense_gradient"), k.cross_entropy_dense_gradient);
+  k.gathers_inputs_again = flag(v.at("gathers_inputs_again"), k.gathers_inputs_again);
   k.selective_modules = strings(v.at("selective_modules"));
   k.zero_grad_buffer = flag(v.at("zero_grad_buffer"), k.zero_grad_buffer);
   k.grad_scale_kernel = flag(v.at("grad_scale_kernel"), k.grad_scale_kernel);
@@ -169,7 +172,8 @@ StackKernels read_stack_kernels(const Value& stack) {
 StackKernels apply_fusion(StackKernels k, Fusion fusion) {
   if (fusion == Fusion::kFramework) return k;
   const bool fused = fusion == Fusion::kCompiled;
-  k.fused_norm = k.fused_rope = k.fused_bias_activation = k.fused_cross_entropy = k.fused_softmax = fused;
+  k.fused_norm = k.fused_rope = k.fused_bias_activation = k.fused_softmax = fused;
+  if (!fused || k.cross_entropy_compiled) k.fused_cross_entropy = fused;
   return k;
 }
 

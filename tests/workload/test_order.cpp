@@ -1,4 +1,5 @@
 // Which kernels run, in which order, with which shapes.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -164,6 +165,33 @@ TEST_CASE("embedding: looked up, reduced over tp, dropped out; positions keep it
   CHECK(names(layer.backward) == Names{"embedding_dropout_backward", "all_gather_embedding", "embedding_weight_gradient", "position_weight_gradient"});
   CHECK(saved_bytes(layer) == 32 * 12288);  // the mask
   CHECK(layer.parameters.replicated == 2048 * 12288);
+}
+
+TEST_CASE("a stack that keeps gathered inputs saves whole tensors and gathers none of them again") {
+  StackKernels again, kept;
+  kept.gathers_inputs_again = false;
+  const Shard shard{.micro_batch = 1, .sequence = 64, .tp = 2, .sequence_parallel = true};
+  const Layer a = make_layer(LayerKind::kDecoder, llama3_8b(), Training{}, shard, again);
+  const Layer k = make_layer(LayerKind::kDecoder, llama3_8b(), Training{}, shard, kept);
+  const auto gathers = [](const Layer& layer) {
+    const Names all = names(layer.backward);
+    return std::count_if(all.begin(), all.end(), [](const std::string& n) { return n.rfind("all_gather", 0) == 0; });
+  };
+  CHECK(gathers(a) - gathers(k) == 2);                      // before qkv and before the MLP
+  CHECK(saved_bytes(k) - saved_bytes(a) == 2 * 2 * 64 * 4096 - 2 * 2 * 32 * 4096);  // whole in place of shard, each of 2-byte elements
+}
+
+TEST_CASE("PyTorch's own loss fills a gradient of the log-probabilities before that of the logits: one tensor and one pass of reading more") {
+  StackKernels k;
+  k.fused_cross_entropy = false;
+  k.cross_entropy_fp32_logits = k.cross_entropy_dense_gradient = true;
+  const Layer head = make_layer(LayerKind::kHead, llama3_8b(), Training{}, {.micro_batch = 1, .sequence = 64}, k);
+  REQUIRE(head.backward.size() > 1);
+  CHECK(head.backward[0].name == "nll_loss_backward");
+  CHECK(head.backward[1].name == "cross_entropy_backward");
+  const std::int64_t wide = 4LL * 64 * 128256;
+  CHECK(std::get<Stream>(head.backward[0].work).write_bytes == wide);
+  CHECK(std::get<Stream>(head.backward[1].work).read_bytes == 2 * wide);
 }
 
 TEST_CASE("the unfused loss casts, takes the softmax and reads it for the loss; with tp it agrees on maximum, sum and target") {

@@ -130,10 +130,12 @@ TEST_CASE("recompute is a word or an object, and 32-bit recipes have 32-bit acti
 
 TEST_CASE("every member of a stack's kernels reaches the value") {
   const char* names[] = {"fused_norm", "fused_rope", "fused_bias_activation", "fused_cross_entropy", "fused_softmax", "fused_optimizer", "gradient_accumulation_fusion",
-                         "fused_projections", "dropout", "cross_entropy_fp32_logits", "zero_grad_buffer", "grad_scale_kernel"};
+                         "fused_projections", "dropout", "cross_entropy_fp32_logits", "zero_grad_buffer", "grad_scale_kernel", "cross_entropy_compiled",
+                         "cross_entropy_dense_gradient", "gathers_inputs_again"};
   const auto flags = [](const StackKernels& k) {
     return std::vector<bool>{k.fused_norm, k.fused_rope, k.fused_bias_activation, k.fused_cross_entropy, k.fused_softmax, k.fused_optimizer, k.gradient_accumulation_fusion,
-                             k.fused_projections, k.dropout, k.cross_entropy_fp32_logits, k.zero_grad_buffer, k.grad_scale_kernel};
+                             k.fused_projections, k.dropout, k.cross_entropy_fp32_logits, k.zero_grad_buffer, k.grad_scale_kernel,
+                             k.cross_entropy_compiled, k.cross_entropy_dense_gradient, k.gathers_inputs_again};
   };
   const std::vector<bool> standard = flags(StackKernels{});
   for (std::size_t i = 0; i < standard.size(); ++i) {
@@ -159,6 +161,10 @@ TEST_CASE("fusion none takes the block's fused kernels away, compiled brings the
   CHECK_FALSE(apply_fusion(k, Fusion::kCompiled).fused_optimizer);  // not the block's
   CHECK_FALSE(apply_fusion(k, Fusion::kNone).fused_rope);
   CHECK_FALSE(apply_fusion(k, Fusion::kNone).fused_cross_entropy);
+  k.fused_cross_entropy = k.cross_entropy_compiled = false;
+  CHECK_FALSE(apply_fusion(k, Fusion::kCompiled).fused_cross_entropy);  // the loss stays outside
+  k.cross_entropy_compiled = true;
+  CHECK(apply_fusion(k, Fusion::kCompiled).fused_cross_entropy);
 }
 
 TEST_CASE("microbatches whose activations no 64-bit count holds are refused in words") {

@@ -59,6 +59,9 @@ struct StackKernels {
   bool fused_projections = true;             ///< query, key and value are one GEMM, and so are gate and up
   bool dropout = false;                      ///< hidden and attention dropout kernels and masks
   bool cross_entropy_fp32_logits = false;    ///< an fp32 copy of the logits is made
+  bool cross_entropy_compiled = true;        ///< fusion "compiled" compiles the loss too
+  bool cross_entropy_dense_gradient = false; ///< backward fills a gradient of the log-probabilities first (PyTorch nll_loss)
+  bool gathers_inputs_again = true;          ///< sequence parallelism saves the shard of a gathered input, not the whole
   std::vector<std::string> selective_modules;  ///< what recompute "selective" means here
   bool zero_grad_buffer = true, grad_scale_kernel = true;  ///< end-of-step kernels over the gradient buffer
 };
