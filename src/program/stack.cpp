@@ -60,6 +60,7 @@ Stack read_stack(const Value& stack) {
   s.fragmentation = number(memory.at("fragmentation"), 1);
   s.nccl_channel_buffers = flag(memory.at("nccl_channel_buffers"), true);
   s.weight_gradient_buffer = flag(memory.at("weight_gradient_buffer"));
+  s.parameter_gradients = flag(memory.at("parameter_gradients"));
   const Value& layout = stack.at("layout");
   s.vocab_multiple = static_cast<std::int64_t>(number(layout.at("vocab_multiple"), 1));
   s.launch_order_serial = flag(layout.at("launch_order_serial"));

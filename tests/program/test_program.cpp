@@ -97,6 +97,13 @@ TEST_CASE("states are sharded as their ZeRO stage says: 18, 6 + 12/d, 2 + 16/d a
   }
 }
 
+TEST_CASE("parameters that keep gradients of their own beside the accumulation buffer hold two bytes more each") {
+  Job job = small_job(1, 1, 1, 8, 1, 1);
+  job.stack.parameter_gradients = true;
+  const Role role = build(job).roles[0];
+  CHECK(peak(role, MemoryKind::kGradients) == (4 + 2) * role.parameters);
+}
+
 TEST_CASE("1F1B holds min(m, p - i) microbatches of activations at stage i") {
   const std::int64_t p = 4, m = 8;
   Job job = small_job(1, p, 1, 1, 0, m);

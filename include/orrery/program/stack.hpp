@@ -24,7 +24,7 @@ struct Stack {
   bool grad_norm = true, tied_embedding_all_reduce = true, norm_gradient_all_reduce = true, inf_check = false;
   // memory
   double context_gib = 0, distributed_gib = 0, workspace_gib = 0, fragmentation = 1;
-  bool nccl_channel_buffers = true, weight_gradient_buffer = false;
+  bool nccl_channel_buffers = true, weight_gradient_buffer = false, parameter_gradients = false;
   // layout
   std::int64_t vocab_multiple = 1;
   bool launch_order_serial = false;

@@ -115,6 +115,7 @@ Type memory() {
       gib("workspace_gib", 0.03125, "cuBLAS workspaces"),
       member("fragmentation", number(1, 4), "reserved over allocated memory, beyond what the rounding of blocks makes").otherwise(1.05),
       member("weight_gradient_buffer", boolean(), "one weight gradient at a time has a buffer of its own").otherwise(true),
+      member("parameter_gradients", boolean(), "every parameter's own gradient, in the parameters' type, stays beside the buffer that gradients are accumulated in").otherwise(false),
   });
 }
 
