@@ -22,7 +22,7 @@ def figures(binary):
     folders = sorted(d for d in os.listdir(HERE) if os.path.exists(os.path.join(HERE, d, "cases.json")))
     sources = [(d, json.load(open(os.path.join(HERE, d, "cases.json")))["cases"]) for d in folders]
     _, rows, completed, unmapped = score.prepare(sources, corners=True)
-    score.predict(binary, rows + completed, os.cpu_count() or 1, 60)
+    score.predict(binary, rows + completed, os.cpu_count() or 1, 300)
     out = {}
     for source, group in score.by_source(rows).items():
         time, memory = score.summary(group, "time_error"), score.summary(group, "memory_error")
