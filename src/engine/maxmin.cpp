@@ -10,79 +10,29 @@
 // * Levels only rise (a flow freezes at no more than the level of any resource it crosses), so a heap of levels need not be told of
 //   every change: an entry is a lower bound, brought up to date when it comes to the top.
 // Read on: Bertsekas and Gallager, Data Networks, section 6.5.2; SimGrid's lmm (selective update).
+//// * A few flows that come or go are mended in the solution that stands (maxmin_repair.cpp); many, or a repair that spreads, are filled.
 //
-// Invariants between calls: (1) the nodes of a flow are contiguous and in the list of their resource; (2) demand_r = Σ w·cap and
-// load_r = Σ w over that list; (3) binding_r is demand_r > C_r as it was at the last solve(); (4) rates are those of solve_dense.
-#include "orrery/engine/maxmin.hpp"
-
+// Invariants: maxmin_state.hpp.
 #include <algorithm>
 
-#include "engine/level.hpp"
+#include "engine/maxmin_state.hpp"
 #include "orrery/base/assert.hpp"
 
 namespace orrery::engine {
 namespace {
 
-struct Node {
-  std::int64_t weight = 0;
-  std::uint32_t resource = 0, flow = 0;
-  std::uint32_t previous = kNone, next = kNone;  // on the resource
-};
-struct ResourceState {
-  int128 capacity = 0;  // rate x weight units
-  int128 demand = 0;
-  int128 residual = 0;  // while filling
-  std::int64_t load = 0;
-  std::int64_t unfrozen = 0;  // weights, while filling
-  std::uint32_t head = kNone;
-  std::uint32_t stamp = 0;  // solve() in which it was reached
-  bool binding = false;
-  bool touched = false;
-};
-struct FlowState {
-  std::int64_t cap = 0, rate = 0, next_rate = 0;
-  std::uint32_t first = 0, count = 0, room = 0;  // nodes
-  std::uint32_t stamp = 0;
-  bool present = false;
-  bool frozen = false;
-};
-struct Entry {
-  Level level;
-  std::uint32_t resource = 0;
-};
+/// More of the flows than one in this many are new: filling is quicker than repair.
+constexpr std::int64_t kFewest = 8;
+/// Node visits that a repair may take for every node there is, before it is filled instead.
+constexpr std::int64_t kMostVisits = 2;
+
 // For std::*_heap, which keep the largest on top.
-bool later(const Entry& a, const Entry& b) { return b.level < a.level; }
+template <typename E>
+bool later(const E& a, const E& b) {
+  return b.level < a.level;
+}
 
 }  // namespace
-
-struct MaxMin::State {
-  std::vector<Node> nodes;
-  std::vector<ResourceState> resources;
-  std::vector<FlowState> flows;
-  std::vector<std::uint32_t> touched, added;
-  std::vector<std::uint32_t> reached_flows, reached_resources, full, changed;
-  std::vector<Entry> heap;
-  std::uint32_t epoch = 0;
-
-  void touch(std::uint32_t r) {
-    if (resources[r].touched) return;
-    resources[r].touched = true;
-    touched.push_back(r);
-  }
-  void reach_flow(std::uint32_t f) {
-    FlowState& flow = flows[f];
-    if (flow.stamp == epoch) return;
-    flow.stamp = epoch;
-    flow.frozen = false;
-    reached_flows.push_back(f);
-  }
-  void reach_flows_of(const ResourceState& resource) {
-    for (std::uint32_t n = resource.head; n != kNone; n = nodes[n].next) reach_flow(nodes[n].flow);
-  }
-  void reach();
-  void fill();
-  void freeze(std::uint32_t f, std::int64_t rate);
-};
 
 MaxMin::MaxMin(std::span<const std::int64_t> capacities) : state_(new State) {
   state_->resources.resize(capacities.size());
@@ -91,6 +41,9 @@ MaxMin::MaxMin(std::span<const std::int64_t> capacities) : state_(new State) {
   state_->reached_resources.reserve(capacities.size());
   state_->full.reserve(capacities.size());
   state_->heap.reserve(capacities.size());
+  state_->seeds.reserve(capacities.size());
+  state_->marked.reserve(capacities.size());
+  state_->due_heap.reserve(capacities.size());
 }
 MaxMin::~MaxMin() { delete state_; }
 
@@ -101,45 +54,50 @@ void MaxMin::reserve(std::size_t flows, std::size_t usages) {
   s.added.reserve(flows);
   s.reached_flows.reserve(flows);
   s.changed.reserve(flows);
+  s.met.reserve(flows);
 }
 
 void MaxMin::add(std::uint32_t id, std::int64_t cap, std::span<const Usage> usages) {
   State& s = *state_;
   if (id >= s.flows.size()) s.flows.resize(std::size_t{id} + 1);
-  FlowState& flow = s.flows[id];
+  State::FlowState& flow = s.flows[id];
   ORRERY_ASSERT(!flow.present && cap > 0, "a flow is added once, with a cap");
   flow.cap = cap;
   flow.rate = 0;
   flow.present = true;
   flow.count = static_cast<std::uint32_t>(usages.size());
   if (flow.room < flow.count) {  // a flow keeps its nodes; it takes new ones only when it comes back with more usages than ever
-    flow.first = static_cast<std::uint32_t>(s.nodes.size());
+    flow.begin = static_cast<std::uint32_t>(s.nodes.size());
     flow.room = flow.count;
     s.nodes.resize(s.nodes.size() + flow.count);
   }
   for (std::uint32_t i = 0; i < flow.count; ++i) {
     const Usage& u = usages[i];
-    ResourceState& resource = s.resources[u.resource];
-    const std::uint32_t n = flow.first + i;
-    s.nodes[n] = Node{u.weight, u.resource, id, kNone, resource.head};
+    State::ResourceState& resource = s.resources[u.resource];
+    const std::uint32_t n = flow.begin + i;
+    s.nodes[n] = State::Node{u.weight, u.resource, id, kNone, resource.head};
     if (resource.head != kNone) s.nodes[resource.head].previous = n;
     resource.head = n;
     resource.demand += int128{u.weight} * cap;
     resource.load += u.weight;
     s.touch(u.resource);
   }
+  s.present_nodes += flow.count;
+  ++s.present_flows;
   s.added.push_back(id);
 }
 
 void MaxMin::remove(std::uint32_t id) {
   State& s = *state_;
-  FlowState& flow = s.flows[id];
+  State::FlowState& flow = s.flows[id];
   ORRERY_ASSERT(flow.present, "only a flow that is there can be removed");
   flow.present = false;
   flow.rate = 0;
-  for (std::uint32_t n = flow.first; n < flow.first + flow.count; ++n) {
-    const Node& node = s.nodes[n];
-    ResourceState& resource = s.resources[node.resource];
+  s.present_nodes -= flow.count;
+  --s.present_flows;
+  for (std::uint32_t n = flow.begin; n < flow.begin + flow.count; ++n) {
+    const State::Node& node = s.nodes[n];
+    State::ResourceState& resource = s.resources[node.resource];
     if (node.previous != kNone) s.nodes[node.previous].next = node.next;
     else resource.head = node.next;
     if (node.next != kNone) s.nodes[node.next].previous = node.previous;
@@ -151,25 +109,52 @@ void MaxMin::remove(std::uint32_t id) {
 
 std::int64_t MaxMin::rate(std::uint32_t id) const { return state_->flows[id].rate; }
 
+/// Leaves in `seeds` the touched resources that decide something, or did.
+void MaxMin::State::update_binding() {
+  seeds.clear();
+  for (const std::uint32_t r : touched) {
+    ResourceState& resource = resources[r];
+    const bool binding = resource.demand > resource.capacity;
+    if (binding || resource.binding) seeds.push_back(r);
+    resource.binding = binding;
+    resource.touched = false;
+  }
+  touched.clear();
+}
+
+/// The two lowest of the cap and the limits.
+void MaxMin::State::bound(FlowState& flow) {
+  Bounds& b = flow.bounds;
+  b = {Share(flow.cap, 1), {}, kNone};
+  work += flow.count;
+  for (std::uint32_t n = flow.begin; n < flow.begin + flow.count; ++n) {
+    const Share& limit = resources[nodes[n].resource].limit;
+    if (nodes[n].resource == b.holder || !(limit < b.second)) continue;
+    if (limit < b.first) {
+      b.second = b.first;
+      b.first = limit;
+      b.holder = nodes[n].resource;
+    } else {
+      b.second = limit;
+    }
+  }
+  flow.next_rate = whole(b.first.level);
+}
+
 void MaxMin::State::reach() {
   ++epoch;
   reached_flows.clear();
   reached_resources.clear();
-  for (const std::uint32_t r : touched) {
-    ResourceState& resource = resources[r];
-    const bool binding = resource.demand > resource.capacity;
-    if (binding || resource.binding) reach_flows_of(resource);
-    resource.binding = binding;
-    resource.touched = false;
+  for (const std::uint32_t r : seeds) {
+    resources[r].limit = resources[r].due = {};  // for those that do not bind any more: they are not reached
+    reach_flows_of(resources[r]);
   }
   for (const std::uint32_t f : added) {
     if (flows[f].present) reach_flow(f);
   }
-  touched.clear();
-  added.clear();
   for (std::size_t i = 0; i < reached_flows.size(); ++i) {
-    const FlowState flow = flows[reached_flows[i]];
-    for (std::uint32_t n = flow.first; n < flow.first + flow.count; ++n) {
+    const FlowState& flow = flows[reached_flows[i]];
+    for (std::uint32_t n = flow.begin; n < flow.begin + flow.count; ++n) {
       ResourceState& resource = resources[nodes[n].resource];
       if (!resource.binding || resource.stamp == epoch) continue;
       resource.stamp = epoch;
@@ -183,7 +168,7 @@ void MaxMin::State::freeze(std::uint32_t f, std::int64_t rate) {
   FlowState& flow = flows[f];
   flow.frozen = true;
   flow.next_rate = rate;
-  for (std::uint32_t n = flow.first; n < flow.first + flow.count; ++n) {
+  for (std::uint32_t n = flow.begin; n < flow.begin + flow.count; ++n) {
     ResourceState& resource = resources[nodes[n].resource];
     if (!resource.binding) continue;
     resource.residual -= int128{nodes[n].weight} * rate;
@@ -197,9 +182,10 @@ void MaxMin::State::fill() {
     ResourceState& resource = resources[r];
     resource.residual = resource.capacity;
     resource.unfrozen = resource.load;
+    resource.limit = {};
     heap.push_back({{resource.residual, resource.unfrozen}, r});
   }
-  std::make_heap(heap.begin(), heap.end(), later);
+  std::make_heap(heap.begin(), heap.end(), later<Entry>);
   std::sort(reached_flows.begin(), reached_flows.end(),
             [this](std::uint32_t a, std::uint32_t b) { return flows[a].cap != flows[b].cap ? flows[a].cap < flows[b].cap : a < b; });
   std::size_t lowest_cap = 0;
@@ -209,7 +195,7 @@ void MaxMin::State::fill() {
     Level level{flows[reached_flows[lowest_cap]].cap, 1};
     full.clear();
     while (!heap.empty() && !(level < heap.front().level)) {  // bring up to date whatever may stand at or below the level
-      std::pop_heap(heap.begin(), heap.end(), later);
+      std::pop_heap(heap.begin(), heap.end(), later<Entry>);
       Entry entry = heap.back();
       heap.pop_back();
       const ResourceState& resource = resources[entry.resource];
@@ -218,7 +204,7 @@ void MaxMin::State::fill() {
       if (!fresh) {
         entry.level = {resource.residual, resource.unfrozen};
         heap.push_back(entry);
-        std::push_heap(heap.begin(), heap.end(), later);
+        std::push_heap(heap.begin(), heap.end(), later<Entry>);
         continue;
       }
       level = entry.level;  // the lowest so far: entries come up in rising order
@@ -228,6 +214,7 @@ void MaxMin::State::fill() {
     for (std::size_t i = lowest_cap; i < reached_flows.size() && flows[reached_flows[i]].cap == rate && Level{rate, 1} == level; ++i) {
       if (!flows[reached_flows[i]].frozen) freeze(reached_flows[i], rate);
     }
+    for (const std::uint32_t r : full) resources[r].limit = Share(level.residual, level.weight);
     for (const std::uint32_t r : full) {
       for (std::uint32_t n = resources[r].head; n != kNone; n = nodes[n].next) {
         if (!flows[nodes[n].flow].frozen) freeze(nodes[n].flow, rate);
@@ -240,14 +227,17 @@ std::span<const std::uint32_t> MaxMin::solve() {
   State& s = *state_;
   s.changed.clear();
   if (s.touched.empty() && s.added.empty()) return {};
-  s.reach();
-  if (s.reached_resources.empty()) {
-    for (const std::uint32_t f : s.reached_flows) s.flows[f].next_rate = s.flows[f].cap;
-  } else {
+  s.update_binding();
+  const bool few = static_cast<std::int64_t>(s.added.size()) * kFewest <= s.present_flows;
+  if (!few || !s.repair(kMostVisits * s.present_nodes)) {
+    s.reach();
     s.fill();
+    for (const std::uint32_t r : s.reached_resources) s.resources[r].due = s.resources[r].limit;
+    for (const std::uint32_t f : s.reached_flows) s.bound(s.flows[f]);
   }
+  s.added.clear();
   for (const std::uint32_t f : s.reached_flows) {
-    FlowState& flow = s.flows[f];
+    State::FlowState& flow = s.flows[f];
     if (flow.next_rate == flow.rate) continue;
     flow.rate = flow.next_rate;
     s.changed.push_back(f);
