@@ -8,7 +8,7 @@ constexpr Command kCommands[] = {
     {"simulate", "predict one training step of a scenario",
      "simulate job.json --set parallelism.zero=2 --json report.json", make_simulate},
     {"whatif", "a scenario against changed ones, with what explains the difference",
-     "whatif job.json --set training.micro_batch=1 --alternative zero2 --set parallelism.zero=2", make_whatif},
+     "whatif job.json --set parallelism.zero=2 --alternative tp4 --set parallelism.tp=4", make_whatif},
     {"memory", "the memory of a scenario's worst rank, by kind",
      "memory job.json --set training.recompute=full", make_memory},
     {"catalog", "list or show models, GPUs, nodes, fabrics, stacks and profiles",

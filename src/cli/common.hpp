@@ -56,5 +56,7 @@ report::Subject subject(const search::Prediction& prediction);
 
 /// kNo and the reason on err where the answer is no: it does not fit, or --strict refuses what its numbers stand on.
 int verdict(Streams& s, const search::Prediction& prediction, bool strict);
+/// kNo where a part of the step time stands on datasheet or default numbers, with what and how much on err.
+int strict_verdict(Streams& s, const metrics::Summary& summary);
 
 }  // namespace orrery::cli

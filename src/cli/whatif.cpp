@@ -124,7 +124,8 @@ class Whatif : public Verb {
       alternatives.push_back(std::move(a));
     }
     print_warnings(s, output_, answers[0]->summary.warnings, documents[0]->file);
-    return deliver(s, output_, report::whatif_json(baseline, alternatives), report::whatif_table(baseline, alternatives));
+    if (const int code = deliver(s, output_, report::whatif_json(baseline, alternatives), report::whatif_table(baseline, alternatives)); code != kSuccess) return code;
+    return scenario_.strict ? strict_verdict(s, answers[0]->summary) : kSuccess;
   }
 
   ScenarioOptions scenario_;

@@ -196,3 +196,42 @@ TEST_CASE("a model that does not fit says by how much and what would help, ends 
   CHECK_FALSE(value->at("memory").at("advice").items().empty());
   CHECK(value->at("step").at("time_s").as_double() > 0);
 }
+
+TEST_CASE("--strict refuses weak numbers by name with a whole report, for every command that predicts", "[hostile]") {
+  const Folder folder;
+  const std::string path = folder.write("small.json", kSmall);
+  const std::regex words("orrery: --strict: (less than 0.1|[0-9.]+) % of the step time stands on default numbers: launch and host times; measurements of them, as a calibration profile of "
+                         "h100-sxm5-80gb or in the stack, lift this\n");
+  for (std::vector<std::string> arguments : std::vector<std::vector<std::string>>{{"simulate", path}, {"memory", path}, {"whatif", path, "--set", "parallelism.pp=1"}}) {
+    arguments.insert(arguments.end(), {"--quiet", "--json", "-"});
+    const Said lax = command(arguments);
+    arguments.push_back("--strict");
+    const Said strict = command(arguments);
+    CAPTURE(strict.err);
+    CHECK(lax.code == cli::kSuccess);
+    CHECK(strict.code == cli::kNo);
+    CHECK(strict.out == lax.out);
+    CHECK(std::regex_match(strict.err, words));
+  }
+}
+
+TEST_CASE("unconfirmed members are one warning, not a wall", "[hostile]") {
+  const Folder folder;
+  const std::string path = folder.write("small.json", kSmall);
+  CHECK(command({"simulate", path}).err ==
+        "orrery: warning: " + path + ": no source confirms some members of /cluster/node, /stack; \"warnings\" in the JSON report names them\n");
+}
+
+TEST_CASE("every help fits 100 columns and ends with an example", "[hostile]") {
+  std::vector<std::vector<std::string>> all = {{"--help"}, {"catalog", "list", "--help"}, {"catalog", "show", "--help"}, {"model", "show", "--help"}};
+  for (const cli::CommandName& c : cli::command_names())
+    if (c.built) all.push_back({std::string(c.name), "--help"});
+  for (const std::vector<std::string>& arguments : all) {
+    const Said said = command(arguments);
+    CAPTURE(arguments, said.out);
+    CHECK(said.code == cli::kSuccess);
+    if (arguments.size() < 3) CHECK(said.out.find("\nExample: orrery ") != std::string::npos);
+    std::istringstream lines(said.out);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  }
+}
