@@ -15,7 +15,9 @@ std::optional<Energy> energy(double step_s, const Breakdown& breakdown, const st
   const double limit = inputs.gpu.power_limit_w > 0 ? inputs.gpu.power_limit_w : inputs.gpu.tdp_w;
   const double tdp = inputs.gpu.tdp_w > 0 ? inputs.gpu.tdp_w : limit;
   if (limit <= 0 || step_s <= 0) return std::nullopt;
-  const auto watts = [&](double share) { return std::min(limit, share * tdp); };
+  // No share of the design power is below what the part draws without work, where somebody read that.
+  const double idle = inputs.gpu.idle_w.value_or(0);
+  const auto watts = [&](double share) { return std::min(limit, std::max(idle, share * tdp)); };
   double tensor_s = 0, memory_s = breakdown.optimizer_s, communication_s = 0;
   for (std::size_t c = 0; c < kOperationClasses; ++c) (c == static_cast<std::size_t>(OperationClass::kMemoryBound) ? memory_s : tensor_s) += by_class[c];
   for (double s : breakdown.exposed_comm_s) communication_s += s;

@@ -126,7 +126,7 @@ void DataParallel::before_forward(std::int32_t microbatch, std::int32_t chunk, s
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer));
-    if (layer + 1 < layers.size()) gather_unit(unit_index(chunk, layer + 1));
+    for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && layer + ahead < layers.size(); ++ahead) gather_unit(unit_index(chunk, layer + ahead));
     return;
   }
   if (microbatch == 0 && layers[layer].parameters > 0) b_.wait(bucket_of(chunk, layer).gathered);
@@ -136,14 +136,16 @@ void DataParallel::after_forward(std::int32_t, std::int32_t chunk, std::size_t l
   if (!sharded_parameters() || !job_.parallelism.reshard_after_forward) return;
   // The last unit of the last chunk goes straight into its backward; frameworks keep it (torchtitan: no reshard of the last block).
   const bool last = static_cast<std::size_t>(chunk) + 1 == chunks_.size() && layer + 1 == chunks_.back().size();
-  if (!last) release_unit(unit_index(chunk, layer));
+  // FSDP1 does not free its root unit, which holds what no layer wraps: embedding and head (_runtime_utils.py, _post_forward_reshard).
+  const bool root = job_.stack.style == DataParallelStyle::kFsdp1 && chunks_[static_cast<std::size_t>(chunk)][layer].passes->kind != workload::LayerKind::kDecoder;
+  if (!last && !root) release_unit(unit_index(chunk, layer));
 }
 
 void DataParallel::before_backward(std::int32_t, std::int32_t chunk, std::size_t layer) {
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer));
-    if (layer > 0) gather_unit(unit_index(chunk, layer - 1));
+    for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && ahead <= layer; ++ahead) gather_unit(unit_index(chunk, layer - ahead));
     b_.allocate(MemoryKind::kGradients, gathered_bytes(layers[layer].parameters));
     return;
   }

@@ -37,6 +37,7 @@ Stack read_stack(const Value& stack) {
   }
   if (!dp.at("bucket_parameters").is_null()) s.bucket_parameters = dp.at("bucket_parameters").as_int();
   s.bucket_parameters_per_rank = static_cast<std::int64_t>(number(dp.at("bucket_parameters_per_rank")));
+  s.fsdp_prefetch = static_cast<std::size_t>(number(dp.at("fsdp_prefetch"), 1));
   s.fsdp_copies = flag(dp.at("fsdp_copies"));
   const Value& host = stack.at("host");
   s.forward_op_us = number(host.at("forward_op_us"));

@@ -1,5 +1,6 @@
 #pragma once
 // What a software stack does around the layers: buckets, host costs, end-of-step terms, runtime memory (orrery/stack/1, design 5.6).
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ struct Stack {
   DataParallelStyle style = DataParallelStyle::kDdp;
   std::optional<std::int64_t> bucket_parameters;  ///< null: one bucket for everything
   std::int64_t bucket_parameters_per_rank = 0;    ///< bucket = max(bucket_parameters, this x data-parallel size)
+  std::size_t fsdp_prefetch = 1;                  ///< units gathered ahead of the one that computes
   bool fsdp_copies = false;                       ///< copies out of the gather buffer and into the reduce buffer
   // host, microseconds
   double forward_op_us = 0, backward_op_us = 0, collective_us = 0, checkpoint_region_us = 0, optimizer_us = 0, step_us = 0, sync_us = 0, graph_node_us = 0;

@@ -1,0 +1,62 @@
+#include "members.hpp"
+
+namespace orrery::test {
+
+const std::vector<InformationOnly>& information_only() {
+  static const char* const kProvenance = "whence the numbers come";
+  static const char* const kNotes = "remarks";
+  static const std::vector<InformationOnly> all = {
+      {"/name", "a job", "printed back in the scenario"},
+      {"/model/sources", R"([{"what":"everything","title":"a page"}])", kProvenance},
+      {"/model/notes", R"(["a remark"])", kNotes},
+      {"/cluster/node/name", "other", "for people"},
+      {"/cluster/node/title", "a box", "for people"},
+      {"/cluster/node/cpu", "a processor", "for people; cpu_vendor is what routes read"},
+      {"/cluster/node/sources", R"([{"what":"everything","title":"a page"}])", kProvenance},
+      {"/cluster/node/notes", R"(["a remark"])", kNotes},
+      {"/cluster/node/host_memory_gib", "16", "a limit for offloaded states, and offload is not built yet"},
+      {"/cluster/node/max_w", "5000", "power beside the GPUs, and energy counts the GPUs alone"},
+      {"/cluster/node/gpu/title", "a card", "for people"},
+      {"/cluster/node/gpu/vendor", "a maker", "for people"},
+      {"/cluster/node/gpu/compute_unit", "core", "what sm_count is called"},
+      {"/cluster/node/gpu/peak_tflops/fp6", "1", "no precision that is built multiplies in it; MFU is ready for it"},
+      {"/cluster/node/gpu/peak_tflops/fp4", "1", "no precision that is built multiplies in it; MFU is ready for it"},
+      {"/cluster/node/gpu/peak_tflops/int8", "1", "no training precision multiplies in it"},
+      {"/cluster/node/gpu/sources", R"([{"what":"everything","title":"a page"}])", kProvenance},
+      {"/cluster/node/gpu/notes", R"(["a remark"])", kNotes},
+      {"/cluster/fabric/title", "a network", "for people"},
+      {"/cluster/fabric/kind", "roce", "names the technology; what sets it apart is in efficiency, latency, routing and host_staged"},
+      {"/cluster/fabric/sources", R"([{"what":"everything","title":"a page"}])", kProvenance},
+      {"/cluster/fabric/notes", R"(["a remark"])", kNotes},
+      {"/stack/sources", R"([{"what":"everything","title":"a page"}])", kProvenance},
+      {"/stack/notes", R"(["a remark"])", kNotes},
+      {"/stack/layout/launch_order_serial", "true", "forbids what no program here does: a communication that overtakes the kernels launched before it"},
+  };
+  return all;
+}
+
+const std::vector<OneValue>& one_value_so_far() {
+  static const char* const kNotBuilt = "not built yet";
+  static const std::vector<OneValue> all = {
+      {"/model/family", "diffusion", "unknown word"},
+      {"/model/attention_sinks", "true", kNotBuilt},
+      {"/model/mtp_layers", "1", kNotBuilt},
+      {"/training/sparsity", "2:4", kNotBuilt},
+      {"/training/offload/optimizer", "0.5", kNotBuilt},
+      {"/training/offload/activations", "0.5", kNotBuilt},
+      {"/training/offload/parameters", "0.5", kNotBuilt},
+      {"/parallelism/cp", "2", kNotBuilt},
+      {"/parallelism/cp_method", "ulysses", kNotBuilt},
+      {"/parallelism/ep", "2", kNotBuilt},
+      {"/parallelism/etp", "2", kNotBuilt},
+      {"/parallelism/replicas", "2", kNotBuilt},
+      {"/parallelism/schedule/file", "orders.json", kNotBuilt},
+      {"/parallelism/overlap/tp", "bulk", kNotBuilt},
+      {"/parallelism/overlap/ep", "true", kNotBuilt},
+      {"/stack/defaults/overlap/tp", "bulk", kNotBuilt},
+      {"/stack/defaults/overlap/ep", "true", kNotBuilt},
+  };
+  return all;
+}
+
+}  // namespace orrery::test
