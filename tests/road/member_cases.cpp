@@ -4,6 +4,7 @@ namespace orrery::test {
 
 const std::vector<MemberCase>& member_cases() {
   static const std::vector<MemberCase> all = {
+    {"/name", "a job", ""},
     // A model
     {"/model/name", "other", ""},
     {"/model/unconfirmed", R"(["heads"])", ""},
@@ -184,7 +185,7 @@ const std::vector<MemberCase>& member_cases() {
     {"/stack/data_parallel/style", "fsdp1", "parallelism.zero=3"},
     {"/stack/data_parallel/bucket_parameters", "1000000", ""},
     {"/stack/data_parallel/bucket_parameters_per_rank", "10000000", "stack.data_parallel.bucket_parameters=1000000"},
-    {"/stack/data_parallel/fsdp_prefetch", "0", "parallelism.zero=3"},
+    {"/stack/data_parallel/fsdp_prefetch", "0", "parallelism.zero=3 stack.host.forward_op_us=3000"},
     {"/stack/data_parallel/fsdp_copies", "true", "parallelism.zero=3"},
     {"/stack/host/forward_op_us", "3000", ""},
     {"/stack/host/backward_op_us", "3000", ""},
@@ -207,11 +208,11 @@ const std::vector<MemberCase>& member_cases() {
     {"/stack/memory/weight_gradient_buffer", "false", ""},
     {"/stack/layout/vocab_multiple", "1024", "parallelism.tp=4"},
     {"/stack/layout/uneven_layers", "back", "parallelism.pp=4 model.layers=10 stack.layout.uneven_layers=front"},
-    {"/stack/layout/launch_order_serial", "true", "parallelism.tp=4"},
     {"/stack/nccl_version", R"("2.19")", ""},
     // The rest
     {"/calibration", "generic", ""},
     {"/seed", "2", R"(events=[{"kind":"speed_spread","cv":0.05}])"},
+    {"/events/-/kind", "speed_spread", R"(events=[{"kind":"slow_gpu","rank":0,"speed":0.5}])", "unknown member"},
     {"/events/-/slow_gpu/rank", "9", R"(events=[{"kind":"slow_gpu","rank":0,"speed":0.5}] parallelism.pp=2 cluster.nodes=2 model.layers=3 stack.layout.uneven_layers=front)"},
     {"/events/-/slow_gpu/speed", "0.8", R"(events=[{"kind":"slow_gpu","rank":0,"speed":0.5}])"},
     {"/events/-/speed_spread/cv", "0.1", R"(events=[{"kind":"speed_spread","cv":0.05}])"},

@@ -6,7 +6,6 @@ const std::vector<InformationOnly>& information_only() {
   static const char* const kProvenance = "whence the numbers come";
   static const char* const kNotes = "remarks";
   static const std::vector<InformationOnly> all = {
-      {"/name", "a job", "printed back in the scenario"},
       {"/model/sources", R"([{"what":"everything","title":"a page"}])", kProvenance},
       {"/model/notes", R"(["a remark"])", kNotes},
       {"/cluster/node/name", "other", "for people"},
@@ -38,7 +37,7 @@ const std::vector<InformationOnly>& information_only() {
 const std::vector<OneValue>& one_value_so_far() {
   static const char* const kNotBuilt = "not built yet";
   static const std::vector<OneValue> all = {
-      {"/model/family", "diffusion", "unknown word"},
+      {"/model/family", "diffusion", "expected \"transformer\""},
       {"/model/attention_sinks", "true", kNotBuilt},
       {"/model/mtp_layers", "1", kNotBuilt},
       {"/training/sparsity", "2:4", kNotBuilt},

@@ -11,7 +11,7 @@ struct MemberCase {
   std::string leaf;
   std::string value;    ///< set on top of `base`, as --set does
   std::string base;     ///< overrides of the small job, "path=value path=value"
-  std::string refusal;  ///< not empty: the value must be refused with these words instead of changing the report
+  std::string refusal = {};  ///< not empty: the value must be refused with these words instead of changing the report
 };
 const std::vector<MemberCase>& member_cases();
 

@@ -39,7 +39,7 @@ class Leaves {
       members(node, at);
     } else if (const Value* items = node.find("items")) {
       const std::size_t before = all_.size();
-      if (items->find("anyOf") != nullptr) walk(*items, at + "/-");
+      if (items->find("anyOf") != nullptr && !at.ends_with("/sources")) walk(*items, at + "/-");
       if (all_.size() == before) all_.insert(at);
     } else if (node.at("type") != Value("null") && node.at("type") != Value("object")) {
       all_.insert(at);
@@ -50,13 +50,17 @@ class Leaves {
     std::string variant, tag;
     for (const auto& [name, property] : node.at("properties").members()) {
       const bool required = node.at("required").is_array() && std::count(node.at("required").items().begin(), node.at("required").items().end(), Value(name)) > 0;
-      if (required && one_word(property) && name != "family") {
+      if (required && one_word(property) && name != "schema" && name != "family") {
         tag = name;
         variant = "/" + property.at("enum").items()[0].as_string();
       }
     }
     for (const auto& [name, property] : node.at("properties").members()) {
-      if (name == "schema" || name == "extends" || name == tag) continue;
+      if (name == "schema" || name == "extends") continue;
+      if (name == tag) {
+        all_.insert(at + "/" + tag);
+        continue;
+      }
       walk(property, at + variant + "/" + name);
     }
   }
@@ -145,8 +149,9 @@ TEST_CASE("every member of a scenario, changed, changes the resolved scenario an
     INFO((other ? std::string() : problems(other.error())));
     REQUIRE(other.has_value());
     const Answer now = answer(*other);
-    CHECK_FALSE(now.scenario == base.scenario);
-    CHECK(now.numbers != base.numbers);
+    const bool resolved = now.scenario != base.scenario, read = now.numbers != base.numbers;  // both are pages long
+    CHECK(resolved);
+    CHECK(read);
   }
 }
 
@@ -157,9 +162,9 @@ TEST_CASE("members for people change the resolved scenario and no number") {
     INFO((other ? std::string() : problems(other.error())));
     REQUIRE(other.has_value());
     const Answer now = answer(*other);
-    CHECK_FALSE(now.scenario == base_answer("").scenario);
-    const bool warns = c.leaf.ends_with("/unconfirmed");
-    CHECK((warns || now.numbers == base_answer("").numbers));
+    const bool resolved = now.scenario != base_answer("").scenario, read = now.numbers != base_answer("").numbers;
+    CHECK(resolved);
+    CHECK_FALSE(read);
   }
 }
 
