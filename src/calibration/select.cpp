@@ -106,13 +106,16 @@ std::vector<Profile> rank(std::vector<Profile> profiles, const Target& target) {
 Result<Selected> select(const Value& member, const Target& target, const std::string& file, const std::string& base_dir) {
   auto defaults = shipped(target, file, base_dir);
   if (!defaults) return fail(std::move(defaults.error()));
+  // "none": what the data sheet gives, scaled by architecture; nothing that was measured, here or elsewhere.
+  const bool none = member.is_string() && member.as_string() == "none";
+  if (none) std::erase_if(*defaults, [](const Profile& p) { return p.provenance != "datasheet"; });
   Selected out;
   for (const Profile& p : *defaults) out.profile = merge(std::move(out.profile), p);
 
   Diagnostics problems;
   std::vector<Profile> named;
   const auto add = [&](const Value& source, const std::string& pointer) {
-    if (source.is_null() || (source.is_string() && source.as_string() == "default")) {
+    if (none || source.is_null() || (source.is_string() && source.as_string() == "default")) {
       named.insert(named.end(), defaults->begin(), defaults->end());
       return;
     }
@@ -132,6 +135,11 @@ Result<Selected> select(const Value& member, const Target& target, const std::st
     const bool general = p.gpu.empty() && p.architecture.empty() && p.fabric.empty() && p.provenance == "datasheet";
     if (!general) out.parts.insert(out.parts.begin(), p);
     gemm_known = gemm_known || (!general && !p.gemm.empty());
+  }
+  if (none) {
+    out.warnings.push_back({file, "/calibration", "no calibration is asked for: datasheet values are used"});
+    if (out.parts.empty() && !named.empty()) out.parts.push_back(named.back());
+    return out;
   }
   if (!gemm_known) {
     out.warnings.push_back({file, "/calibration",

@@ -94,6 +94,15 @@ TEST_CASE("the default choice takes the part's own profile, then its architectur
         "job.json:/calibration: no calibration profile covers gpu \"tensor-toaster-9000\" (architecture \"Toast\"): datasheet values are used; calibrate, or name a profile");
 }
 
+TEST_CASE("calibration none stands on data sheets alone, and says so") {
+  const auto s = calibration::select(Value("none"), {"h100-sxm5-80gb", "Hopper", ""}, "job.json");
+  REQUIRE(s.has_value());
+  REQUIRE(s->warnings.size() == 1);
+  CHECK(to_string(s->warnings[0]) == "job.json:/calibration: no calibration is asked for: datasheet values are used");
+  for (const calibration::Profile& p : s->parts) CHECK(p.provenance == "datasheet");
+  CHECK(s->profile.collectives.empty());
+}
+
 TEST_CASE("in a list of profiles the later one wins, class by class") {
   const calibration::Target target{"h100-sxm5-80gb", "Hopper", ""};
   const auto s = selected(Value(Value::Array{Value("default"), Value("a100")}), target);
