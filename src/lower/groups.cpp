@@ -49,6 +49,21 @@ class Loads {
   std::vector<LinkLoad> raw_;
 };
 
+/// The rank whose coordinates are 0 along the axis: one name for all members of a group.
+std::int64_t lowest_member(Axis axis, std::int64_t rank, const plan::Grid& grid) {
+  if (axis == Axis::kEp || axis == Axis::kEtp || axis == Axis::kExpertDp) {
+    plan::ExpertCoordinates c = grid.expert_coordinates(rank);
+    (axis == Axis::kEp ? c.ep : axis == Axis::kEtp ? c.etp : c.expert_dp) = 0;
+    return grid.rank(c);
+  }
+  plan::Coordinates c = grid.coordinates(rank);
+  if (axis == Axis::kTp || axis == Axis::kModel || axis == Axis::kWorld) c.tp = 0;
+  if (axis == Axis::kCp || axis == Axis::kDp || axis == Axis::kWorld) c.cp = 0;
+  if (axis == Axis::kDp || axis == Axis::kWorld) c.dp = 0;
+  if (axis == Axis::kPp || axis == Axis::kEmbedding || axis == Axis::kModel || axis == Axis::kWorld) c.pp = 0;
+  return grid.rank(c);
+}
+
 }  // namespace
 
 std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
@@ -57,13 +72,11 @@ std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
   std::vector<std::uint32_t> group_of(static_cast<std::size_t>(ranks), UINT32_MAX);  // by the group's lowest rank
   std::vector<std::vector<std::uint32_t>> by_lowest;
   for (std::int64_t r = 0; r < ranks; ++r) {
-    plan::Coordinates c = world.grid.coordinates(r);
-    if (axis == Axis::kEmbedding && c.pp != 0 && c.pp != p.pp - 1) continue;
-    if (axis == Axis::kTp || axis == Axis::kModel || axis == Axis::kWorld) c.tp = 0;
-    if (axis == Axis::kCp || axis == Axis::kDp || axis == Axis::kWorld) c.cp = 0;
-    if (axis == Axis::kDp || axis == Axis::kWorld) c.dp = 0;
-    if (axis == Axis::kPp || axis == Axis::kEmbedding || axis == Axis::kModel || axis == Axis::kWorld) c.pp = 0;
-    std::uint32_t& group = group_of[static_cast<std::size_t>(world.grid.rank(c))];
+    if (axis == Axis::kEmbedding) {
+      const std::int64_t stage = world.grid.coordinates(r).pp;
+      if (stage != 0 && stage != p.pp - 1) continue;
+    }
+    std::uint32_t& group = group_of[static_cast<std::size_t>(lowest_member(axis, r, world.grid))];
     if (group == UINT32_MAX) {
       group = static_cast<std::uint32_t>(by_lowest.size());
       by_lowest.emplace_back();

@@ -301,7 +301,7 @@ void lower_channels(const World& world, Resources& resources, Communication& com
     const bool forward = direction == program::Slot::kForwardOut;
     for (std::int64_t r = 0; r < world.grid.ranks(); ++r) {
       plan::Coordinates c = world.grid.coordinates(r);
-      if (!role_uses[static_cast<std::size_t>(c.pp)][static_cast<std::size_t>(direction)]) continue;
+      if (!role_uses[world.program.role_of(c.pp, 0, 0)][static_cast<std::size_t>(direction)]) continue;  // alike in all variants
       c.pp = (c.pp + (forward ? 1 : p.pp - 1)) % p.pp;
       const std::int64_t to = world.grid.rank(c);
       engine::Channel channel;
@@ -434,8 +434,8 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
   out.input.ranks.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     engine::Rank& rank = out.input.ranks[r];
-    const std::int64_t stage = world.grid.coordinates(static_cast<std::int64_t>(r)).pp;
-    rank.program = static_cast<std::uint32_t>(stage);
+    const plan::Coordinates at = world.grid.coordinates(static_cast<std::int64_t>(r));
+    rank.program = static_cast<std::uint32_t>(world.program.role_of(at.pp, at.cp, world.grid.expert_coordinates(static_cast<std::int64_t>(r)).ep));
     rank.lowest = static_cast<std::uint32_t>(r);
     const RoleSlots& slots = comm.roles[rank.program];
     for (const std::uint32_t c : communicator_of_slot[rank.program]) {

@@ -7,7 +7,8 @@ namespace orrery::metrics {
 
 ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages) {
   switch (axis) {
-    case workload::Axis::kTp: return ExposedAxis::kTp;
+    case workload::Axis::kTp:
+    case workload::Axis::kEtp: return ExposedAxis::kTp;
     case workload::Axis::kCp: return ExposedAxis::kCp;
     case workload::Axis::kEp: return ExposedAxis::kEp;
     case workload::Axis::kPp:
@@ -15,6 +16,7 @@ ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages) {
     case workload::Axis::kModel: return stages > 1 ? ExposedAxis::kPp : ExposedAxis::kTp;
     case workload::Axis::kDp:
     case workload::Axis::kDpReplicas:
+    case workload::Axis::kExpertDp:
     case workload::Axis::kWorld: break;
   }
   return ExposedAxis::kDp;

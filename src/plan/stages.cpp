@@ -1,4 +1,6 @@
 // Which layers a stage holds.
+#include <numeric>
+
 #include "orrery/base/assert.hpp"
 #include "orrery/plan/plan.hpp"
 
@@ -20,7 +22,9 @@ std::vector<std::int64_t> split_layers(std::int64_t layers, std::int64_t chunks,
 Chunk chunk_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
   ORRERY_ASSERT(stage >= 0 && stage < p.pp && chunk >= 0 && chunk < p.vp, "the chunk exists");
   const std::int64_t place = chunk * p.pp + stage;
-  return {.embedding = place == 0, .head = place == p.pp * p.vp - 1, .layers = p.layers_per_stage[static_cast<std::size_t>(place)]};
+  const auto at = static_cast<std::size_t>(place);
+  const std::int64_t before = std::accumulate(p.layers_per_stage.begin(), p.layers_per_stage.begin() + place, std::int64_t{0});
+  return {.embedding = place == 0, .head = place == p.pp * p.vp - 1, .layers = p.layers_per_stage[at], .first_layer = before};
 }
 
 std::int64_t microbatches(const Parallelism& p, const workload::Training& t) { return t.global_batch / (t.micro_batch * p.dp); }

@@ -1,6 +1,7 @@
 #include "orrery/program/build.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "data_parallel.hpp"
 #include "orrery/base/assert.hpp"
@@ -20,18 +21,50 @@ struct FullRecompute {
   std::int64_t budget = INT64_MAX;  ///< layers of the stage still to recompute (block)
 };
 
-ChunkLayers make_chunk(const plan::Chunk& chunk, const LayerPasses* passes, const workload::Training& training, FullRecompute& full, std::int64_t tied_here) {
+/// The passes of a role's layers: one set for each kind of layer that differs.
+class PassTable {
+ public:
+  PassTable(const Job& job, const workload::Training& training, const workload::Shard& shard, Role& role, std::vector<Request>& requests)
+      : job_(job), training_(training), shard_(shard), role_(role), requests_(requests) {}
+
+  const LayerPasses& of(LayerKind kind, const workload::Block& block) {
+    for (const Entry& e : entries_) {
+      if (e.passes.kind == kind && e.block == block) return e.passes;
+    }
+    const double forward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.forward_op_us;
+    const double backward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.backward_op_us;
+    const workload::Layer layer = workload::make_layer(kind, job_.model, training_, shard_, job_.kernels, block);
+    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_.segments, requests_)});
+    if (kind != LayerKind::kDecoder) entries_.back().passes.word_embedding = workload::word_embedding_parameters(job_.model, shard_);
+    return entries_.back().passes;
+  }
+
+ private:
+  struct Entry {
+    workload::Block block;
+    LayerPasses passes;
+  };
+  const Job& job_;
+  const workload::Training& training_;
+  const workload::Shard& shard_;
+  Role& role_;
+  std::vector<Request>& requests_;
+  std::deque<Entry> entries_;  // slots point into it
+};
+
+ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const workload::Model& model, const workload::Training& training, FullRecompute& full,
+                       std::int64_t tied_here) {
   ChunkLayers out;
-  const auto add = [&](LayerKind kind) {
+  const auto add = [&](LayerKind kind, const workload::Block& block = {}) {
     LayerSlot slot;
-    slot.passes = &passes[static_cast<std::size_t>(kind)];
+    slot.passes = &passes.of(kind, block);
     slot.parameters = slot.passes->parameters.total();
     out.push_back(slot);
   };
   if (chunk.embedding) add(LayerKind::kEmbedding);
   const bool whole = training.recompute.mode == workload::RecomputeMode::kFull;
   for (std::int64_t i = 0; i < chunk.layers; ++i) {
-    add(LayerKind::kDecoder);
+    add(LayerKind::kDecoder, workload::block_of(model, chunk.first_layer + i));
     LayerSlot& slot = out.back();
     if (!whole) continue;
     if (full.block) {
@@ -60,36 +93,43 @@ std::int64_t largest_weight(const Job& job) {
 
 }  // namespace
 
-Program build(const Job& job) {
+workload::Shard shard_of(const Job& job) {
   const plan::Parallelism& p = job.parallelism;
   workload::Shard shard;
   shard.micro_batch = job.training.micro_batch;
   shard.sequence = job.training.sequence_length;
   shard.tp = p.tp;
   shard.cp = p.cp;
+  shard.ep = p.ep;
+  shard.etp = p.etp;
   shard.sequence_parallel = p.sp;
   shard.vocab_multiple = job.stack.vocab_multiple;
   shard.gradient_buffer = p.zero < 3;
+  return shard;
+}
+
+Program build(const Job& job) {
+  const plan::Parallelism& p = job.parallelism;
+  const workload::Shard first = shard_of(job);
   // Layers that are recomputed whole run their ordinary passes twice; the layer itself keeps everything.
   workload::Training training = job.training;
   if (training.recompute.mode == workload::RecomputeMode::kFull) training.recompute = {};
-  const double forward_us = training.cuda_graphs ? job.stack.graph_node_us : job.stack.forward_op_us;
-  const double backward_us = training.cuda_graphs ? job.stack.graph_node_us : job.stack.backward_op_us;
 
   Program program;
   program.run_ahead = job.stack.run_ahead;
+  const workload::Variation varies = workload::varies(job.model, job.training, first);
+  if (varies.by_cp) program.cp_variants = p.cp;
+  if (varies.by_ep) program.ep_variants = p.ep;
   const std::int64_t microbatches = plan::microbatches(p, job.training);
-  for (std::int64_t stage = 0; stage < p.pp; ++stage) {
+  for (std::int64_t index = 0; index < p.pp * program.variants(); ++index) {
     Role role;
-    role.stage = stage;
-    LayerPasses passes[3];
-    for (const LayerKind kind : {LayerKind::kEmbedding, LayerKind::kDecoder, LayerKind::kHead}) {
-      passes[static_cast<std::size_t>(kind)] =
-          make_layer_passes(workload::make_layer(kind, job.model, training, shard, job.kernels), forward_us, backward_us, role.segments, program.requests);
-    }
-    for (const LayerKind kind : {LayerKind::kEmbedding, LayerKind::kHead}) {
-      passes[static_cast<std::size_t>(kind)].word_embedding = workload::word_embedding_parameters(job.model, shard);
-    }
+    role.stage = index / program.variants();
+    role.variant = index % program.variants();
+    const std::int64_t stage = role.stage;
+    workload::Shard shard = first;
+    shard.cp_rank = role.variant / program.ep_variants;
+    shard.ep_rank = role.variant % program.ep_variants;
+    PassTable passes(job, training, shard, role, program.requests);
     FullRecompute full;
     full.block = job.training.recompute.block;
     if (job.training.recompute.layers) (full.block ? full.budget : full.layers) = *job.training.recompute.layers;
@@ -100,7 +140,7 @@ Program build(const Job& job) {
       has_embedding = has_embedding || chunk.embedding;
       role.layers += chunk.layers;
       const bool tied_here = job.model.tied_embeddings && has_embedding;
-      chunks.push_back(make_chunk(chunk, passes, job.training, full, tied_here ? workload::word_embedding_parameters(job.model, shard) : 0));
+      chunks.push_back(make_chunk(chunk, passes, job.model, job.training, full, tied_here ? workload::word_embedding_parameters(job.model, shard) : 0));
     }
     RoleBuilder builder(role, program.requests, job.stack);
     DataParallel data_parallel(builder, job, chunks, microbatches);
@@ -146,7 +186,7 @@ double hardware_flops(const Program& program, const plan::Parallelism& p) {
         if (const auto* attention = std::get_if<workload::Attention>(&op.work)) flops += attention->flops().value();
       }
     }
-    total += flops * static_cast<double>(p.tp * p.cp * p.dp);
+    total += flops * static_cast<double>(p.tp * p.cp * p.dp) / static_cast<double>(program.variants());
   }
   return total;
 }

@@ -85,8 +85,7 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
 
 LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, std::vector<Segment>& segments,
                               std::vector<Request>& requests) {
-  static constexpr const char* kNames[] = {"embedding", "decoder", "head"};
-  const std::string name = kNames[static_cast<std::size_t>(layer.kind)];
+  const std::string& name = layer.name;
   LayerPasses out;
   out.kind = layer.kind;
   out.input_bytes = layer.input_bytes;

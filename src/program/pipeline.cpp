@@ -9,23 +9,24 @@ namespace orrery::program {
 
 using plan::ScheduleEntry;
 
-std::int64_t boundary_bytes(const Job& job) {
-  const workload::Training& t = job.training;
-  const std::int64_t tokens = t.micro_batch * t.sequence_length / job.parallelism.cp;
-  const auto bytes = static_cast<std::int64_t>(workload::element_bytes(t.activation_dtype) * static_cast<double>(tokens * job.model.hidden));
-  return job.parallelism.sp ? bytes / job.parallelism.tp : bytes;
-}
-
 Pipeline::Pipeline(RoleBuilder& builder, DataParallel& data_parallel, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t stage)
-    : b_(builder), dp_(data_parallel), job_(job), chunks_(chunks), stage_(stage), boundary_bytes_(boundary_bytes(job)) {}
+    : b_(builder), dp_(data_parallel), job_(job), chunks_(chunks), stage_(stage) {
+  const workload::Shard shard = shard_of(job);
+  for (std::int64_t c = 0; c < job.parallelism.vp; ++c) {
+    const plan::Chunk chunk = plan::chunk_of(job.parallelism, stage, c);
+    const auto entering = [&](std::int64_t layer) { return workload::input_bytes(job.model, job.training, shard, layer); };
+    boundaries_.push_back({entering(chunk.first_layer), entering(chunk.first_layer + chunk.layers)});
+  }
+}
 
 Pipeline::Traffic Pipeline::traffic(const ScheduleEntry& entry) const {
   const auto last_chunk = static_cast<std::int32_t>(job_.parallelism.vp - 1);
   const bool first = stage_ == 0 && entry.chunk == 0;
   const bool last = stage_ == job_.parallelism.pp - 1 && entry.chunk == last_chunk;
   if (job_.parallelism.pp == 1) return {};
-  if (entry.pass == plan::Pass::kForward) return {!first, !last, Slot::kForwardIn, Slot::kForwardOut};
-  return {!last, !first, Slot::kBackwardIn, Slot::kBackwardOut};
+  const Boundaries& bytes = boundaries_[static_cast<std::size_t>(entry.chunk)];
+  if (entry.pass == plan::Pass::kForward) return {!first, !last, {Slot::kForwardIn, bytes.before}, {Slot::kForwardOut, bytes.after}};
+  return {!last, !first, {Slot::kBackwardIn, bytes.after}, {Slot::kBackwardOut, bytes.before}};
 }
 
 void Pipeline::forward(const ScheduleEntry& entry) {
@@ -101,15 +102,15 @@ void Pipeline::run_blocking(const std::vector<ScheduleEntry>& order) {
   for (std::size_t k = 0; k < order.size(); ++k) {
     const Traffic now = traffic(order[k]);
     b_.set_position(order[k].microbatch, order[k].chunk);
-    if (now.receives && !received) b_.batch(Stream::kCompute, {{now.in, boundary_bytes_}});
+    if (now.receives && !received) b_.batch(Stream::kCompute, {now.in});
     received = false;
     compute(order[k]);
     std::vector<PointToPoint> exchange;
-    if (now.sends) exchange.push_back({now.out, boundary_bytes_});
+    if (now.sends) exchange.push_back(now.out);
     if (k + 1 < order.size() && order[k + 1].pass != order[k].pass) {
       const Traffic next = traffic(order[k + 1]);
       if (next.receives) {
-        exchange.push_back({next.in, boundary_bytes_});
+        exchange.push_back(next.in);
         received = true;
       }
     }
@@ -130,7 +131,7 @@ void Pipeline::run_blocking_chunks(const std::vector<ScheduleEntry>& order) {
   const auto opens_pair = [&](std::size_t k) { return k >= warmup && k < drain && (k - warmup) % 2 == 0; };
   std::vector<PointToPoint> exchange;
   const auto receive = [&](std::size_t k) {
-    if (k < order.size() && traffic(order[k]).receives) exchange.push_back({traffic(order[k]).in, boundary_bytes_});
+    if (k < order.size() && traffic(order[k]).receives) exchange.push_back(traffic(order[k]).in);
   };
   const auto receive_next = [&](std::size_t k) {
     receive(k);
@@ -140,7 +141,7 @@ void Pipeline::run_blocking_chunks(const std::vector<ScheduleEntry>& order) {
   b_.batch(Stream::kCompute, std::exchange(exchange, {}));
   for (std::size_t k = 0; k < order.size(); ++k) {
     compute(order[k]);
-    if (traffic(order[k]).sends) exchange.push_back({traffic(order[k]).out, boundary_bytes_});
+    if (traffic(order[k]).sends) exchange.push_back(traffic(order[k]).out);
     if (opens_pair(k)) continue;
     receive_next(k + 1);
     b_.batch(Stream::kCompute, std::exchange(exchange, {}));
@@ -158,9 +159,9 @@ void Pipeline::run_overlapped(const std::vector<ScheduleEntry>& order) {
     if (k >= order.size()) return;
     const Traffic t = traffic(order[k]);
     if (!t.receives) return;
-    const Stream stream = t.in == Slot::kForwardIn ? Stream::kForwardReceive : Stream::kBackwardReceive;
+    const Stream stream = t.in.slot == Slot::kForwardIn ? Stream::kForwardReceive : Stream::kBackwardReceive;
     b_.set_position(order[k].microbatch, order[k].chunk);
-    arrived[k] = b_.batch(stream, {{t.in, boundary_bytes_}}, after);
+    arrived[k] = b_.batch(stream, {t.in}, after);
   };
   post(next_of(0, plan::Pass::kForward), kNoEvent);
   post(next_of(0, plan::Pass::kBackward), kNoEvent);
@@ -169,7 +170,7 @@ void Pipeline::run_overlapped(const std::vector<ScheduleEntry>& order) {
     compute(order[k]);
     const std::uint32_t done = b_.compute_done();
     const Traffic t = traffic(order[k]);
-    if (t.sends) b_.batch(t.out == Slot::kForwardOut ? Stream::kForwardSend : Stream::kBackwardSend, {{t.out, boundary_bytes_}}, done);
+    if (t.sends) b_.batch(t.out.slot == Slot::kForwardOut ? Stream::kForwardSend : Stream::kBackwardSend, {t.out}, done);
     post(next_of(k + 1, order[k].pass), done);
   }
 }

@@ -19,7 +19,10 @@ class Pipeline {
  private:
   struct Traffic {
     bool receives = false, sends = false;
-    Slot in = Slot::kForwardIn, out = Slot::kForwardOut;
+    PointToPoint in, out;
+  };
+  struct Boundaries {
+    std::int64_t before = 0, after = 0;  // bytes of the activations that enter and leave a chunk
   };
   [[nodiscard]] Traffic traffic(const plan::ScheduleEntry& entry) const;
   void compute(const plan::ScheduleEntry& entry);
@@ -33,10 +36,8 @@ class Pipeline {
   DataParallel& dp_;
   const Job& job_;
   const std::vector<ChunkLayers>& chunks_;
-  std::int64_t stage_ = 0, boundary_bytes_ = 0;
+  std::int64_t stage_ = 0;
+  std::vector<Boundaries> boundaries_;  // by chunk
 };
-
-/// Bytes of the activation at a stage boundary: input of a decoder layer on this rank.
-std::int64_t boundary_bytes(const Job& job);
 
 }  // namespace orrery::program

@@ -51,14 +51,44 @@ void check_books(const Role& role, Problems& problems) {
   if (left != 0) problems.add(fmt::format("stage {}: {} bytes of activations are never freed", role.stage, left));
 }
 
+/// Variants of a stage do the same things with other ranks, in the same order: so the first stands for all in what follows.
+void check_variants(const Program& program, Problems& problems) {
+  const auto variants = static_cast<std::size_t>(program.variants());
+  if (variants == 1) return;
+  const auto device = [](const Role& role) {
+    std::vector<const Item*> items;
+    for (const Item& item : role.items) {
+      if (item.kind != ItemKind::kAllocate && item.kind != ItemKind::kFree && item.kind != ItemKind::kHostWork) items.push_back(&item);
+    }
+    return items;
+  };
+  for (std::size_t r = 0; r < program.roles.size(); ++r) {
+    const Role& first = program.roles[r / variants * variants];
+    const Role& role = program.roles[r];
+    const std::vector<const Item*> expected = device(first), found = device(role);
+    const auto alike = [&](const Item* a, const Item* b) {
+      if (a->kind != b->kind || a->stream != b->stream || a->wait != b->wait || a->record != b->record) return false;
+      if (a->kind == ItemKind::kCollective) return a->index == b->index;
+      return a->kind != ItemKind::kBatch || first.batches[a->index] == role.batches[b->index];
+    };
+    const auto [a, b] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end(), alike);
+    if (a == expected.end() && b == found.end()) continue;
+    problems.add(fmt::format("stage {}: variants {} and {} part at device item {}; ranks of a stage communicate alike", role.stage, first.variant, role.variant,
+                             a - expected.begin()));
+  }
+}
+
+/// The role that stands for a stage.
+const Role& role_at(const Program& program, std::size_t stage) { return program.roles[stage * static_cast<std::size_t>(program.variants())]; }
+
 /// Counts of sends and receives between neighbours.
 void check_traffic(const Program& program, Problems& problems) {
-  const std::size_t stages = program.roles.size();
+  const auto stages = static_cast<std::size_t>(program.stages());
   const auto list = [&](std::size_t stage, Slot slot) {
     std::vector<std::int64_t> bytes;
-    for (const Item& item : program.roles[stage].items) {
+    for (const Item& item : role_at(program, stage).items) {
       if (item.kind != ItemKind::kBatch) continue;
-      for (const PointToPoint& m : program.roles[stage].batches[item.index]) {
+      for (const PointToPoint& m : role_at(program, stage).batches[item.index]) {
         if (m.slot == slot) bytes.push_back(m.bytes);
       }
     }
@@ -82,10 +112,10 @@ void check_collectives(const Program& program, Problems& problems) {
   for (const Axis axis : {Axis::kEmbedding, Axis::kModel, Axis::kWorld, Axis::kPp}) {
     std::vector<std::uint32_t> first;
     std::size_t first_stage = SIZE_MAX;
-    for (std::size_t s = 0; s < program.roles.size(); ++s) {
-      if (axis == Axis::kEmbedding && s != 0 && s + 1 != program.roles.size()) continue;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(program.stages()); ++s) {
+      if (axis == Axis::kEmbedding && s != 0 && s + 1 != static_cast<std::size_t>(program.stages())) continue;
       std::vector<std::uint32_t> sequence;
-      for (const Item& item : program.roles[s].items) {
+      for (const Item& item : role_at(program, s).items) {
         if (item.kind == ItemKind::kCollective && program.requests[item.index].axis == axis) sequence.push_back(item.index);
       }
       if (first_stage == SIZE_MAX) {
@@ -103,10 +133,10 @@ void check_collectives(const Program& program, Problems& problems) {
 /// Runs all stages without clocks. What cannot advance is a cycle.
 class DryRun {
  public:
-  explicit DryRun(const Program& program) : program_(program), stages_(program.roles.size()) {
+  explicit DryRun(const Program& program) : program_(program), stages_(static_cast<std::size_t>(program.stages())) {
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       Stage& st = stages_[s];
-      st.recorded.assign(program.roles[s].events, false);
+      st.recorded.assign(role_at(program, s).events, false);
       st.queue.resize(kStreams);
       st.sent.fill(0);
     }
@@ -119,7 +149,7 @@ class DryRun {
       for (std::size_t s = 0; s < stages_.size(); ++s) moved = advance(s) || moved;
     }
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const Role& role = program_.roles[s];
+      const Role& role = role_at(program_, s);
       for (std::size_t q = 0; q < kStreams; ++q) {
         const Stage& st = stages_[s];
         if (st.head[q] < st.queue[q].size()) {
@@ -147,7 +177,7 @@ class DryRun {
 
   bool advance(std::size_t s) {
     Stage& st = stages_[s];
-    const Role& role = program_.roles[s];
+    const Role& role = role_at(program_, s);
     bool moved = false;
     while (st.host < role.items.size()) {
       const Item& item = role.items[st.host];
@@ -178,7 +208,7 @@ class DryRun {
 
   bool step(std::size_t s, std::size_t q) {
     Stage& st = stages_[s];
-    const Role& role = program_.roles[s];
+    const Role& role = role_at(program_, s);
     const Item& item = role.items[st.queue[q][st.head[q]]];
     if (!st.in_flight[q]) {
       if (item.wait != kNoEvent && !st.recorded[item.wait]) return false;
@@ -200,7 +230,7 @@ class DryRun {
     const Stage& st = stages_[s];
     const std::size_t n = stages_.size();
     if (item.kind == ItemKind::kBatch) {
-      for (const PointToPoint& m : program_.roles[s].batches[item.index]) {
+      for (const PointToPoint& m : role_at(program_, s).batches[item.index]) {
         const bool up = m.slot == Slot::kForwardOut || m.slot == Slot::kBackwardIn;
         static constexpr Slot kOther[kSlots] = {Slot::kForwardIn, Slot::kForwardOut, Slot::kBackwardIn, Slot::kBackwardOut};
         const Stage& peer = stages_[(s + (up ? 1 : n - 1)) % n];
@@ -227,6 +257,7 @@ class DryRun {
 std::vector<std::string> verify(const Program& program) {
   Problems problems;
   for (const Role& role : program.roles) check_books(role, problems);
+  check_variants(program, problems);
   check_traffic(program, problems);
   check_collectives(program, problems);
   if (problems.texts.empty()) DryRun(program).run(problems);

@@ -61,6 +61,8 @@ const char* to_string(Axis a) {
     case Axis::kEmbedding: return "embedding";
     case Axis::kModel: return "model";
     case Axis::kWorld: return "world";
+    case Axis::kEtp: return "etp";
+    case Axis::kExpertDp: return "expert_dp";
   }
   ORRERY_ASSERT(false, "the switch names every axis");
 }

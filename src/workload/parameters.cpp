@@ -35,7 +35,7 @@ std::int64_t padded_vocab(const Model& m, const Shard& s) {
 
 std::int64_t word_embedding_parameters(const Model& m, const Shard& s) { return padded_vocab(m, s) / s.tp * m.hidden; }
 
-LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s) {
+LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s, const Block&) {
   switch (kind) {
     case LayerKind::kDecoder: return decoder(m, s.tp);
     case LayerKind::kEmbedding: {

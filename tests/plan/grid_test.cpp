@@ -49,6 +49,25 @@ TEST_CASE("the place of ep in the order moves no rank") {
   }
 }
 
+TEST_CASE("experts stand on a second grid of the same ranks: ep neighbours are etp ranks apart, and both grids agree on the stage") {
+  Parallelism p = sizes(2, 1, 8, 3);
+  p.ep = 4;
+  p.etp = 1;
+  CHECK(p.expert_dp() == 4);
+  const Grid grid(p);
+  CHECK(grid.expert_coordinates(0) == ExpertCoordinates{});
+  CHECK(grid.expert_coordinates(1) == ExpertCoordinates{.ep = 1});
+  CHECK(grid.expert_coordinates(4) == ExpertCoordinates{.expert_dp = 1});
+  CHECK(grid.expert_coordinates(16) == ExpertCoordinates{.pp = 1});
+  p.etp = 2;
+  const Grid split(p);
+  CHECK(split.expert_coordinates(2) == ExpertCoordinates{.ep = 1});
+  for (std::int64_t r = 0; r < split.ranks(); ++r) {
+    REQUIRE(split.rank(split.expert_coordinates(r)) == r);
+    REQUIRE(split.expert_coordinates(r).pp == split.coordinates(r).pp);
+  }
+}
+
 TEST_CASE("rank and coordinates are inverse on every grid and in every order, and the first axis varies fastest") {
   CHECK(rc::check([] {
     const Parallelism p = any_grid();

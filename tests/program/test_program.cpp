@@ -166,6 +166,29 @@ TEST_CASE("the verifier names a receive without its send") {
   CHECK(found[0] == "stage 0 sends 2 forward messages to stage 1, which receives 1");
 }
 
+TEST_CASE("variants of a stage may compute differently, but the verifier names the item where they communicate differently") {
+  Program program = build(small_job(1, 2, 1, 1, 0, 2));
+  program.ep_variants = 2;
+  Program varied = program;
+  varied.roles.clear();
+  for (const Role& role : program.roles) {
+    varied.roles.push_back(role);
+    varied.roles.push_back(role);
+    varied.roles.back().variant = 1;
+  }
+  CHECK(varied.stages() == 2);
+  CHECK(varied.role_of(1, 0, 1) == 3);
+  for (Item& item : varied.roles[1].items) {
+    if (item.kind == ItemKind::kAllocate || item.kind == ItemKind::kFree) item.bytes *= 2;
+  }
+  CHECK(verify(varied).empty());
+  Role& role = varied.roles[3];
+  role.items.erase(role.items.begin() + static_cast<std::ptrdiff_t>(find(role, ItemKind::kBatch)));
+  const auto found = verify(varied);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].starts_with("stage 1: variants 0 and 1 part at device item "));
+}
+
 TEST_CASE("the verifier names memory that is freed twice and memory that stays") {
   Program program = build(small_job(1, 1, 1, 1, 0, 1));
   Role& role = program.roles[0];

@@ -29,6 +29,8 @@ struct Parallelism {
   Schedule schedule = Schedule::k1F1B;
   std::vector<std::int64_t> layers_per_stage;  ///< entry c*pp + s: decoder layers of chunk c on stage s; always filled
   std::array<GridAxis, 5> order{GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp};
+  /// Data-parallel ranks of one expert: etp x ep x expert_dp are the ranks of a stage, tp x cp x dp.
+  [[nodiscard]] std::int64_t expert_dp() const { return tp * cp * dp / (etp * ep); }
 };
 
 struct Coordinates {
@@ -36,22 +38,34 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-/// The rank grid. Ranks 0 … tp*cp*dp*pp - 1; the order's first axis varies fastest.
+/// Where a rank stands among the experts.
+struct ExpertCoordinates {
+  std::int64_t etp = 0, ep = 0, expert_dp = 0, pp = 0;
+  bool operator==(const ExpertCoordinates&) const = default;
+};
+
+/// The rank grid. Ranks 0 … tp*cp*dp*pp - 1; the order's first axis varies fastest. Experts use a second grid over the same ranks, in
+/// the same order with etp in the place of tp and expert_dp in that of dp, and without cp (Megatron-LM core/parallel_state.py,
+/// expert_decoder_rank_generator). Both agree on a rank's stage: read_parallelism sees to it.
 class Grid {
  public:
   explicit Grid(const Parallelism& p);
   [[nodiscard]] std::int64_t ranks() const;
   [[nodiscard]] Coordinates coordinates(std::int64_t rank) const;
   [[nodiscard]] std::int64_t rank(const Coordinates& c) const;
+  [[nodiscard]] ExpertCoordinates expert_coordinates(std::int64_t rank) const;
+  [[nodiscard]] std::int64_t rank(const ExpertCoordinates& c) const;
 
  private:
-  std::array<std::int64_t, 4> size_{}, stride_{};  // tp, cp, dp, pp
+  std::array<std::int64_t, 4> size_{}, stride_{};                // tp, cp, dp, pp
+  std::array<std::int64_t, 4> expert_size_{}, expert_stride_{};  // etp, ep, expert_dp, pp
 };
 
 /// What one chunk of one stage holds, in order of execution.
 struct Chunk {
   bool embedding = false, head = false;
   std::int64_t layers = 0;
+  std::int64_t first_layer = 0;  ///< of the model
 };
 /// Chunk c of stage s.
 Chunk chunk_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk);

@@ -16,6 +16,9 @@ struct Job {
   Stack stack;
 };
 
+/// How the job cuts a layer, as far as all ranks agree: cp_rank and ep_rank are 0.
+workload::Shard shard_of(const Job& job);
+
 /// The program of every role. Requires a plan that read_parallelism has accepted.
 Program build(const Job& job);
 

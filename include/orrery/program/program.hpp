@@ -1,6 +1,6 @@
 #pragma once
 // The Program: for every rank role, in host order, the instructions of its streams as a GPU would get them. No durations and no
-// placement here: `lower` adds those. Ranks of one role (one pipeline stage) share one program.
+// placement here: `lower` adds those. Ranks of one role (one pipeline stage, and alike in it) share one program.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -70,6 +70,7 @@ struct Item {
 
 struct Role {
   std::int64_t stage = 0;
+  std::int64_t variant = 0;           ///< among the roles of the stage
   std::vector<Item> items;
   std::vector<Segment> segments;
   std::vector<std::vector<PointToPoint>> batches;
@@ -80,9 +81,18 @@ struct Role {
 };
 
 struct Program {
-  std::vector<Role> roles;            ///< by stage
+  std::vector<Role> roles;            ///< stage x variants() + variant
   std::vector<Request> requests;
   std::uint32_t run_ahead = 1000;
+  /// How many ranks of a context-parallel or expert-parallel group have programs of their own; 1: they are alike. Roles of one stage
+  /// communicate alike: the same requests, messages and events in the same order; only what they compute and hold differs.
+  std::int64_t cp_variants = 1, ep_variants = 1;
+  [[nodiscard]] std::int64_t variants() const { return cp_variants * ep_variants; }
+  [[nodiscard]] std::int64_t stages() const { return static_cast<std::int64_t>(roles.size()) / variants(); }
+  /// Index of the role of a rank.
+  [[nodiscard]] std::size_t role_of(std::int64_t stage, std::int64_t cp_rank, std::int64_t ep_rank) const {
+    return static_cast<std::size_t>(stage * variants() + (cp_variants > 1 ? cp_rank : 0) * ep_variants + (ep_variants > 1 ? ep_rank : 0));
+  }
 };
 
 /// What is wrong with a program, naming stage, stream and instruction: sends without receives, collectives that members issue in

@@ -15,6 +15,8 @@ namespace orrery::workload {
 struct Shard {
   std::int64_t micro_batch = 1, sequence = 0;  ///< sequences per microbatch; tokens per sequence (whole)
   std::int64_t tp = 1, cp = 1;
+  std::int64_t ep = 1, etp = 1;          ///< expert grid
+  std::int64_t cp_rank = 0, ep_rank = 0; ///< which rank, where ranks of one group differ (see varies)
   bool sequence_parallel = false;
   std::int64_t vocab_multiple = 1;  ///< the stack pads the vocabulary to a multiple of this times tp (layout.vocab_multiple)
   bool gradient_buffer = true;      ///< weight gradients add to a buffer of the whole layer; false (FSDP): they are handed on as made
@@ -41,7 +43,8 @@ struct SavedTensor {
 struct LayerParameters {
   std::int64_t sharded = 0;     ///< split over tp: this rank's share
   std::int64_t replicated = 0;  ///< on every tp rank (norms, row-parallel biases); with SP their gradients need an all-reduce over tp
-  [[nodiscard]] std::int64_t total() const { return sharded + replicated; }
+  std::int64_t experts = 0;     ///< of routed experts, split over ep and etp; their data-parallel group is expert_dp
+  [[nodiscard]] std::int64_t total() const { return sharded + replicated + experts; }
 };
 
 enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead: final norm, output projection, loss
@@ -60,6 +63,8 @@ enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead
 /// `saved` does not hold. Every list is empty where the layer has nothing to do.
 struct Layer {
   LayerKind kind = LayerKind::kDecoder;
+  Block block;
+  std::string name;  ///< for traces: "decoder", "decoder moe"
   LayerParameters parameters;
   std::vector<Operation> forward, recompute, backward, once_per_step;
   std::vector<int> weight_gradient;
@@ -77,12 +82,21 @@ std::int64_t word_embedding_parameters(const Model& model, const Shard& shard);
 
 /// Parameters alone, as in make_layer. A tied head counts its matrix too: it is a copy where the embedding is on another stage, and the
 /// same memory (to be taken off once) where it is on the same.
-LayerParameters layer_parameters(LayerKind kind, const Model& model, const Shard& shard);
+LayerParameters layer_parameters(LayerKind kind, const Model& model, const Shard& shard, const Block& block = {});
 
 /// The layer on this rank, under this training recipe and software stack.
 /// Full recompute is every decoder layer's here; a stage that keeps some layers asks for those with recompute "none".
 /// Requires values that the plan has checked (heads, kv_heads, ffn and vocab divisible by tp as the stack pads them).
-Layer make_layer(LayerKind kind, const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
+Layer make_layer(LayerKind kind, const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels, const Block& block = {});
+
+/// Bytes of the activation that enters layer `layer` on this rank, 0 … layers (the head): what a stage boundary there sends.
+std::int64_t input_bytes(const Model& model, const Training& training, const Shard& shard, std::int64_t layer);
+
+/// Whether ranks of one context-parallel or one expert-parallel group have different work, so that each needs a program of its own.
+struct Variation {
+  bool by_cp = false, by_ep = false;
+};
+Variation varies(const Model& model, const Training& training, const Shard& shard);
 
 /// Refuses sizes that 64 bits do not hold: activations, attention scores, gradients of one rank before any sharding. make_layer requires
 /// that this has passed.

@@ -15,7 +15,39 @@ enum class Activation : std::uint8_t { kSilu, kGelu, kRelu, kRelu2 };
 enum class Norm : std::uint8_t { kRms, kLayer };
 enum class Position : std::uint8_t { kRotary, kLearned, kAlibi, kNone };
 
-/// A dense decoder transformer (orrery/model/1, design 5.2).
+/// How tokens spread over routed experts, per layer and the same for all groups and microbatches.
+enum class ExpertLoad : std::uint8_t { kBalanced, kMultinomial, kZipf, kHistogram };
+
+/// Routed and shared experts in place of an MLP (design 5.2, moe).
+struct Moe {
+  std::int64_t experts = 0, experts_per_token = 0, expert_ffn = 0;
+  std::int64_t shared_ffn = 0;               ///< sum over the shared experts; 0: none
+  std::int64_t dense_layers = 0, every = 1;  ///< leading layers with an MLP; then every n-th layer has experts
+  std::optional<double> capacity_factor;     ///< null: dropless
+  std::optional<std::int64_t> group_limit;   ///< device groups that a token may visit
+  bool router_bias = false;                  ///< a score bias per expert (DeepSeek-V3's balancing without a loss)
+  ExpertLoad load = ExpertLoad::kBalanced;
+  double zipf = 0;
+  std::vector<double> histogram;             ///< relative loads, one per expert
+  bool operator==(const Moe&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1).
+struct Mla {
+  std::optional<std::int64_t> q_lora_rank;   ///< null: a plain query projection
+  std::int64_t kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
+  bool operator==(const Mla&) const = default;
+};
+
+/// What tells layers of one model apart. Layers with equal blocks are the same on every rank that holds them.
+struct Block {
+  std::int64_t part = 0;               ///< which part of a model that has several: its families give the meaning
+  bool moe = false;                    ///< experts instead of an MLP
+  std::optional<std::int64_t> window;  ///< tokens that attention sees; null: all
+  bool operator==(const Block&) const = default;
+};
+
+/// A decoder transformer (orrery/model/1, design 5.2).
 struct Model {
   std::string name;
   std::int64_t layers = 0, hidden = 0, ffn_hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
@@ -24,7 +56,13 @@ struct Model {
   Norm norm = Norm::kRms;
   Position position = Position::kRotary;
   std::optional<std::int64_t> max_positions;  ///< rows of a learned position table; null: the sequence length
+  std::optional<std::int64_t> sliding_window, global_every;  ///< window of local layers; every how many layers one sees all (null: none)
+  std::optional<Moe> moe;
+  std::optional<Mla> mla;
 };
+
+/// The block of layer `layer` (0 ... layers-1).
+Block block_of(const Model& model, std::int64_t layer);
 
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull };

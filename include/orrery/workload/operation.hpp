@@ -49,8 +49,9 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-/// The group a collective runs over, by its axis of the rank grid. dp_cp: gradients and parameters; model: tp x pp (norm, inf check); world: all.
-enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld };
+/// The group a collective runs over, by its axis of the rank grid. dp spans cp too (gradients and parameters); model: tp x pp (norm, inf
+/// check); world: all. Experts stand on a second grid over the same ranks (design 5.1): ep, etp and expert_dp are its axes.
+enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp };
 const char* to_string(Axis a);
 enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
 
