@@ -8,6 +8,7 @@
 
 #include "orrery/base/assert.hpp"
 #include "orrery/calibration/select.hpp"
+#include "machines.hpp"
 #include "speeds.hpp"
 #include "traced.hpp"
 
@@ -15,8 +16,6 @@ namespace orrery::simulate {
 namespace {
 
 using document::Value;
-
-std::optional<std::int64_t> optional_int(const Value& v) { return v.is_null() ? std::nullopt : std::optional(v.as_int()); }
 
 /// Collects the problems of several readers, so that one run names them all.
 template <class T>
@@ -46,38 +45,20 @@ Result<bool> read(Outcome& out, const std::string& file) {
   Diagnostics problems;
   auto model = keep(workload::read_model(s.at("model"), file, "/model"), problems);
   auto training = keep(workload::read_training(s, file), problems);
-  auto node = keep(cluster::read_node(s.at("cluster").at("node"), file, "/cluster/node"), problems);
-  std::optional<cluster::Fabric> fabric;
-  if (!s.at("cluster").at("fabric").is_null()) fabric = keep(cluster::read_fabric(s.at("cluster").at("fabric"), file, "/cluster/fabric"), problems);
-  auto links = keep(cluster::read_link_events(s.at("events"), file, "/events"), problems);
+  auto parts = keep(read_parts(s, file), problems);
   if (!problems.empty()) return fail(std::move(problems));
   if (auto sizes = workload::check_sizes(*model, *training, file); !sizes) return fail(sizes.error());
 
-  const std::int64_t nodes = s.at("cluster").at("nodes").as_int();
-  const std::optional<std::int64_t> used = optional_int(s.at("cluster").at("gpus_per_node"));
-  const std::int64_t per_node = used.value_or(node->gpus);
-  if (per_node > node->gpus) return fail(file, "/cluster/gpus_per_node", fmt::format("a {} has {} GPUs; use 1 to {}, or null for all", node->name, node->gpus, node->gpus));
-  const std::optional<std::int64_t> total = checked_mul(nodes, per_node);
-  if (!total) return fail(file, "/cluster/nodes", fmt::format("{} nodes of {} GPUs are more than can be counted", nodes, per_node));
-  out.gpus = optional_int(s.at("cluster").at("gpus")).value_or(*total);
-  if (out.gpus > *total) {
-    return fail(file, "/cluster/gpus", fmt::format("the job wants {} GPUs, but {} nodes with {} each have {}; raise /cluster/nodes or lower /cluster/gpus", out.gpus, nodes, per_node, *total));
-  }
-  constexpr std::int64_t kMostGpus = 1 << 20;
-  if (out.gpus > kMostGpus) return fail(file, "/cluster", fmt::format("{} GPUs are more than the {} that one run holds", out.gpus, kMostGpus));
-
+  out.gpus = parts->gpus;
   auto parallelism = keep(plan::read_parallelism(s, file, *model, *training, out.gpus), problems);
   if (!problems.empty()) return fail(std::move(problems));
   const auto seed = static_cast<std::uint64_t>(s.at("seed").as_int());
-  auto built = keep(cluster::Cluster::build(*node, nodes, used, fabric, *links, seed, file), problems);
-  if (!problems.empty()) return fail(std::move(problems));
-  out.cluster = std::make_unique<cluster::Cluster>(std::move(*built));
-  if (!fabric && out.cluster->domain_of(out.gpus - 1) != out.cluster->domain_of(0)) {
-    return fail(file, "/cluster/fabric", fmt::format("{} GPUs span more than one scale-up domain, and no fabric joins them; name one (infiniband-ndr-rail, roce-400g-rail, …)", out.gpus));
-  }
+  auto built = build_cluster(*parts, seed, file);
+  if (!built) return fail(built.error());
+  out.cluster = std::move(*built);
   out.job = {std::move(*model), std::move(*training), workload::read_stack_kernels(s.at("stack")), std::move(*parallelism), program::read_stack(s.at("stack"))};
   out.grid = std::make_unique<plan::Grid>(out.job.parallelism);
-  const calibration::Target target{node->gpu.name, node->gpu.architecture, fabric ? fabric->name : ""};
+  const calibration::Target target{parts->node.gpu.name, parts->node.gpu.architecture, parts->fabric ? parts->fabric->name : ""};
   auto selected = keep(calibration::select(s.at("calibration"), target, file), problems);
   if (!problems.empty()) return fail(std::move(problems));
   out.profile = std::move(selected->profile);

@@ -1,0 +1,65 @@
+#include "machines.hpp"
+
+#include <fmt/format.h>
+
+#include "orrery/base/checked.hpp"
+
+namespace orrery::simulate {
+namespace {
+
+using document::Value;
+
+std::optional<std::int64_t> optional_int(const Value& v) { return v.is_null() ? std::nullopt : std::optional(v.as_int()); }
+
+template <class T>
+void keep(Result<T> result, std::optional<T>& into, Diagnostics& problems) {
+  if (result) {
+    into = std::move(*result);
+  } else {
+    problems.insert(problems.end(), result.error().begin(), result.error().end());
+  }
+}
+
+}  // namespace
+
+Result<Parts> read_parts(const Value& s, const std::string& file) {
+  const Value& in = s.at("cluster");
+  Diagnostics problems;
+  std::optional<cluster::Node> node;
+  std::optional<cluster::Fabric> fabric;
+  std::optional<std::vector<cluster::LinkEvent>> links;
+  keep(cluster::read_node(in.at("node"), file, "/cluster/node"), node, problems);
+  if (!in.at("fabric").is_null()) keep(cluster::read_fabric(in.at("fabric"), file, "/cluster/fabric"), fabric, problems);
+  keep(cluster::read_link_events(s.at("events"), file, "/events"), links, problems);
+  if (!problems.empty()) return fail(std::move(problems));
+
+  Parts parts;
+  parts.nodes = in.at("nodes").as_int();
+  parts.used = optional_int(in.at("gpus_per_node"));
+  const std::int64_t per_node = parts.used.value_or(node->gpus);
+  if (per_node > node->gpus) return fail(file, "/cluster/gpus_per_node", fmt::format("a {} has {} GPUs; use 1 to {}, or null for all", node->name, node->gpus, node->gpus));
+  const std::optional<std::int64_t> total = checked_mul(parts.nodes, per_node);
+  if (!total) return fail(file, "/cluster/nodes", fmt::format("{} nodes of {} GPUs are more than can be counted", parts.nodes, per_node));
+  parts.gpus = optional_int(in.at("gpus")).value_or(*total);
+  if (parts.gpus > *total) {
+    return fail(file, "/cluster/gpus", fmt::format("the job wants {} GPUs, but {} nodes with {} each have {}; raise /cluster/nodes or lower /cluster/gpus", parts.gpus, parts.nodes, per_node, *total));
+  }
+  constexpr std::int64_t kMostGpus = 1 << 20;
+  if (parts.gpus > kMostGpus) return fail(file, "/cluster", fmt::format("{} GPUs are more than the {} that one run holds", parts.gpus, kMostGpus));
+  parts.node = std::move(*node);
+  parts.fabric = std::move(fabric);
+  parts.links = std::move(*links);
+  return parts;
+}
+
+Result<std::unique_ptr<cluster::Cluster>> build_cluster(const Parts& parts, std::uint64_t seed, const std::string& file) {
+  auto built = cluster::Cluster::build(parts.node, parts.nodes, parts.used, parts.fabric, parts.links, seed, file);
+  if (!built) return fail(built.error());
+  auto out = std::make_unique<cluster::Cluster>(std::move(*built));
+  if (!parts.fabric && out->domain_of(parts.gpus - 1) != out->domain_of(0)) {
+    return fail(file, "/cluster/fabric", fmt::format("{} GPUs span more than one scale-up domain, and no fabric joins them; name one (infiniband-ndr-rail, roce-400g-rail, …)", parts.gpus));
+  }
+  return out;
+}
+
+}  // namespace orrery::simulate
