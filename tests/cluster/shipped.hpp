@@ -46,7 +46,14 @@ inline Gpu gpu(const std::string& name) { return good(read_gpu(text("gpus", name
 /// A node document with its GPU's name replaced by the GPU, as document::load does; `overrides` are set afterwards.
 inline document::Value node_text(const std::string& name, const std::vector<std::pair<std::string, document::Value>>& overrides = {}) {
   document::Value v = text("nodes", name);
-  v.set("gpu", text("gpus", v.at("gpu").as_string()));
+  const document::Value part = v.at("gpu");
+  const bool extends = part.is_object();  // a part with members of its own, such as a power set point
+  document::Value gpu = text("gpus", (extends ? part.at("extends") : part).as_string());
+  if (extends) {
+    for (const auto& [member, value] : part.members())
+      if (member != "extends") gpu.set(member, value);
+  }
+  v.set("gpu", gpu);
   for (const auto& [key, value] : overrides) v.set(key, value);
   return v;
 }
