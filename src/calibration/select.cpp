@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "orrery/document/document.hpp"
+#include "orrery/document/skim.hpp"
 
 namespace orrery::calibration {
 namespace {
@@ -56,23 +57,18 @@ Result<Profile> load_one(const Value& source, const std::string& file, const std
   return read_profile(loaded->value, inside ? file : loaded->file, inside ? pointer : "");
 }
 
-/// Whether a shipped file can match at all, from its own four members: most do not, and reading them whole would be most of a short run.
+/// Whether a shipped file can match at all, from its own head: most do not, and reading them whole would be most of a short run.
 bool may_match(const std::string& name, const Target& target) {
   const auto dir = document::config_dir();
   if (!dir) return true;
   const auto text = document::read_file(*dir + "/calibration/" + name + ".json");
-  const Result<Value> raw = text ? document::parse(*text, name) : Result<Value>(fail(text.error()));
-  if (!raw || raw->find("extends") != nullptr) return true;  // a whole read says what is wrong with it
+  const auto head = text ? document::skim(*text) : std::nullopt;
+  if (!head || head->has("extends")) return true;  // a whole read says what is wrong with it
   Profile p;
-  const auto text_of = [&](const char* member) { return raw->at(member).is_string() ? raw->at(member).as_string() : std::string(); };
-  p.gpu = text_of("gpu");
-  p.architecture = text_of("architecture");
-  p.fabric = text_of("fabric");
-  if (raw->at("same_part").is_array()) {
-    for (const Value& part : raw->at("same_part").items()) {
-      if (part.is_string()) p.same_part.push_back(part.as_string());
-    }
-  }
+  p.gpu = head->text("gpu");
+  p.architecture = head->text("architecture");
+  p.fabric = head->text("fabric");
+  p.same_part = head->texts("same_part");
   return match(p, target) >= 0;
 }
 

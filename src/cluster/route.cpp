@@ -186,8 +186,9 @@ Route Cluster::route(std::int64_t from, std::int64_t to, std::uint64_t salt) con
     r.latency = kScaleUpLatency * static_cast<double>(std::max<std::size_t>(1, r.hops.size() / 3));
     return r;
   }
-  std::uint64_t draw = random_bits(seed_, "ecmp", salt);
-  if (fabric_->ecmp_per_flow) draw = random_bits(random_bits(draw, "from", static_cast<std::uint64_t>(from)), "to", static_cast<std::uint64_t>(to));
+  const bool hashed = !layout_.pooled && fabric_->routing != Routing::kStaticRail;
+  std::uint64_t draw = hashed ? random_bits(seed_, "ecmp", salt) : 0;
+  if (hashed && fabric_->ecmp_per_flow) draw = random_bits(random_bits(draw, "from", static_cast<std::uint64_t>(from)), "to", static_cast<std::uint64_t>(to));
   // Several NICs a GPU: the k-th sends to the k-th. Where a failure leaves one end fewer, its remaining ones take turns.
   r.hops.reserve(12);
   if (nics_per_gpu() == 1 && dead_nics_.empty()) {

@@ -221,9 +221,13 @@ void class_passive(const engine::Input& full, const Incidence& incidence, const 
   }
 }
 
-std::vector<std::uint32_t> slice(const std::vector<std::uint32_t>& colour, std::uint32_t begin, std::uint32_t count) {
-  std::vector<std::uint32_t> part(colour.begin() + begin, colour.begin() + begin + count);
-  renumber(part);
+Partition slice(const std::vector<std::uint32_t>& colour, std::uint32_t begin, std::uint32_t count) {
+  Partition part;
+  part.of.assign(colour.begin() + begin, colour.begin() + begin + count);
+  part.lowest.reserve(renumber(part.of));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (part.of[i] == part.lowest.size()) part.lowest.push_back(i);
+  }
   return part;
 }
 
@@ -242,15 +246,15 @@ Folded fold(const engine::Input& full) {
       colour = graph.refine();
     }
     class_passive(full, incidence, at, colour);
-    classes.of_rank = slice(colour, 0, at.ranks);
-    classes.of_group = slice(colour, at.activity(0), at.groups);
-    classes.of_channel = slice(colour, at.channel(0), at.channels);
-    classes.of_resource = slice(colour, at.resource(0), at.resources);
+    classes.ranks = slice(colour, 0, at.ranks);
+    classes.groups = slice(colour, at.activity(0), at.groups);
+    classes.channels = slice(colour, at.channel(0), at.channels);
+    classes.resources = slice(colour, at.resource(0), at.resources);
   }
   Folded folded{make_quotient(full, incidence, classes), {}, {}};
   verify_quotient(full, incidence, classes, folded.input);
-  folded.rank_class = std::move(classes.of_rank);
-  folded.resource_class = std::move(classes.of_resource);
+  folded.rank_class = std::move(classes.ranks.of);
+  folded.resource_class = std::move(classes.resources.of);
   return folded;
 }
 

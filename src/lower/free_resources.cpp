@@ -13,7 +13,8 @@
 //  * collectives: a group by itself, to its lowest member's streams; two streams that use it (reduce-scatter and all-gather) add.
 //  * where that is too much: collectives of all groups that meet in one rank of the resource's smallest group are charged to that rank,
 //    so that groups sharing a stream there exclude one another; the others as before.
-// The cost is one pass over the usages for each stream that uses them.
+// The cost is one pass over the usages for each stream that uses them. Where a stream has one thing to run there is nothing to choose the
+// largest of, and where no stream has a choice of batches, senders and receivers are charged the same and one of the two is enough.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -88,8 +89,12 @@ std::vector<Stream> streams_of(const engine::Program& program) {
 /// The largest of several alternatives per resource, each alternative a sum; added to a total when they are over.
 class Largest {
  public:
-  explicit Largest(std::size_t resources) : sum_(resources, 0), most_(resources, 0) {}
+  explicit Largest(std::size_t resources) : resources_(resources) {}
   void add(std::uint32_t resource, int128 amount) {
+    if (sum_.empty()) {
+      sum_.assign(resources_, 0);
+      most_.assign(resources_, 0);
+    }
     if (sum_[resource] == 0) in_sum_.push_back(resource);
     sum_[resource] += amount;
   }
@@ -112,7 +117,8 @@ class Largest {
   }
 
  private:
-  std::vector<int128> sum_, most_;
+  std::size_t resources_;
+  std::vector<int128> sum_, most_;  // by resource, from the first alternative on
   std::vector<std::uint32_t> in_sum_, in_most_;
 };
 
@@ -125,11 +131,14 @@ class FreeResources {
   std::vector<bool> find() {
     std::vector<int128> largest_group(input_.resources.size(), 0);
     const std::vector<int128> groups = group_bounds(largest_group);
-    const std::vector<int128> sends = pair_bounds(true);
-    const std::vector<int128> receives = pair_bounds(false);
+    std::vector<int128> pairs = pair_bounds(true);
+    if (batches_alternate()) {
+      const std::vector<int128> receives = pair_bounds(false);
+      for (std::size_t r = 0; r < pairs.size(); ++r) pairs[r] = std::min(pairs[r], receives[r]);
+    }
     std::vector<bool> free(input_.resources.size());
     for (std::uint32_t r = 0; r < free.size(); ++r) {
-      const int128 room = (int128{input_.resources[r].capacity} << kWeightBits) - std::min(sends[r], receives[r]);
+      const int128 room = (int128{input_.resources[r].capacity} << kWeightBits) - pairs[r];
       free[r] = groups[r] <= room || (largest_group[r] > 0 && largest_group[r] <= room && bound_at_home(r) <= room);
     }
     return free;
@@ -164,20 +173,59 @@ class FreeResources {
     }
   }
 
+  /// Calls visit(resource, weight x cap) for every usage; neighbours are mostly alike.
+  template <class Visit>
+  void each_amount(std::uint32_t activity, std::uint32_t set, std::int64_t cap, const Visit& visit) const {
+    std::int64_t weight = 0;
+    int128 amount = 0;
+    for (const engine::Usage& usage : incidence_.row(activity, set)) {
+      if (usage.weight != weight) {
+        weight = usage.weight;
+        amount = int128{weight} * cap;
+      }
+      visit(usage.resource, amount);
+    }
+  }
+
   /// Also the largest amount of a single group on a single stream, which no choice of ranks can go below.
   std::vector<int128> group_bounds(std::vector<int128>& largest_group) {
     std::vector<int128> total(input_.resources.size(), 0);
+    std::vector<Use> here;
     for (std::uint32_t g = 0; g < input_.groups.size(); ++g) {
-      std::uint32_t stream = kNone;
-      each_use(input_.groups[g].members.front(), g, [&](const Use& use) {
-        if (use.stream != stream) largest_.add_to(total, &largest_group);
-        stream = use.stream;
-        for (const engine::Usage& usage : incidence_.row(g, use.set)) largest_.add(usage.resource, int128{usage.weight} * use.cap);
-        largest_.end_alternative();
-      });
-      largest_.add_to(total, &largest_group);
+      here.clear();
+      each_use(input_.groups[g].members.front(), g, [&](const Use& use) { here.push_back(use); });
+      for (std::size_t i = 0; i < here.size();) {
+        std::size_t end = i + 1;
+        while (end < here.size() && here[end].stream == here[i].stream) ++end;
+        if (end == i + 1) {  // no alternatives: straight into the total
+          each_amount(g, here[i].set, here[i].cap, [&](std::uint32_t resource, int128 amount) {
+            total[resource] += amount;
+            largest_group[resource] = std::max(largest_group[resource], amount);
+          });
+        } else {
+          for (std::size_t use = i; use < end; ++use) {
+            each_amount(g, here[use].set, here[use].cap, [&](std::uint32_t resource, int128 amount) { largest_.add(resource, amount); });
+            largest_.end_alternative();
+          }
+          largest_.add_to(total, &largest_group);
+        }
+        i = end;
+      }
     }
     return total;
+  }
+
+  /// Whether what is in flight on some channel depends on the batch, so that the senders' bound and the receivers' may differ.
+  [[nodiscard]] bool batches_alternate() const {
+    const auto choice = [](const std::vector<std::vector<Ends>>& batches) {
+      return batches.size() > 1 || (!batches.empty() && std::any_of(batches.front().begin(), batches.front().end(), [](const Ends& e) { return e.transfers.size() > 1; }));
+    };
+    for (const std::vector<Stream>& program : streams_) {
+      for (const Stream& stream : program) {
+        if (choice(stream.sends) || choice(stream.receives)) return true;
+      }
+    }
+    return false;
   }
 
   std::vector<int128> pair_bounds(bool send) {
@@ -206,7 +254,7 @@ class FreeResources {
       for (const std::uint32_t offset : ends.transfers) {
         const engine::Transfer& transfer = input_.transfers[input_.channels[c].first_transfer + offset];
         if (transfer.work == 0) continue;
-        for (const engine::Usage& usage : incidence_.row(groups + c, 0)) visit(usage.resource, int128{usage.weight} * transfer.cap);
+        each_amount(groups + c, 0, transfer.cap, visit);
       }
     }
   }

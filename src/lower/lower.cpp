@@ -28,11 +28,17 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
   out.events = role.events;
   out.streams.resize(program::kStreams);
   out.host.reserve(role.items.size());
+  struct Launch {
+    SimTime lead = 0, host = 0;
+    std::uint32_t launches = 0;
+  };
+  std::vector<Launch> launch_of;  // by segment
   for (std::uint32_t s = 0; s < role.segments.size(); ++s) {
     engine::Segment segment;
     segment.account = role.segments[s].phase == program::Phase::kOptimizer ? kOptimizerAccount : kComputeAccount;
     segment.wave = to_sim_time(pricer.cost(index, s).wave);
     out.segments.push_back(segment);
+    launch_of.push_back({to_sim_time(pricer.lead(index, s)), to_sim_time(pricer.host_time(index, s)), pricer.launches(index, s)});
   }
   for (const auto& batch : role.batches) {
     std::vector<engine::PointToPoint>& members = out.batches.emplace_back();
@@ -50,10 +56,16 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
     if (found == out.collectives.end()) out.collectives.push_back(c);
     return i;
   };
+  double host_us = 0;  // of the item before: most are alike
+  SimTime host_cost = 0;
   for (const program::Item& item : role.items) {
+    if (item.host_us != host_us) {
+      host_us = item.host_us;
+      host_cost = host_ps(host_us);
+    }
     engine::HostInstruction host;
     host.stream = static_cast<std::uint8_t>(item.stream);
-    host.cost = host_ps(item.host_us);
+    host.cost = host_cost;
     engine::Instruction device;
     device.wait = item.wait == program::kNoEvent ? kNone : item.wait;
     device.record = item.record == program::kNoEvent ? kNone : item.record;
@@ -80,9 +92,9 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
       case program::ItemKind::kSegment:
         device.op = engine::Op::kSegment;
         device.index = item.index;
-        host.launches = pricer.launches(index, item.index);
-        host.lead = host.cost + to_sim_time(pricer.lead(index, item.index));
-        host.cost += to_sim_time(pricer.host_time(index, item.index));
+        host.launches = launch_of[item.index].launches;
+        host.lead = host.cost + launch_of[item.index].lead;
+        host.cost += launch_of[item.index].host;
         break;
       case program::ItemKind::kCollective:
         if (comm.request_alone[item.index]) {

@@ -10,15 +10,6 @@ namespace {
 
 using engine::kNone;
 
-/// The lowest member of every class.
-std::vector<std::uint32_t> lowest_members(const std::vector<std::uint32_t>& class_of) {
-  std::vector<std::uint32_t> lowest;
-  for (std::uint32_t i = 0; i < class_of.size(); ++i) {
-    if (class_of[i] == lowest.size()) lowest.push_back(i);
-  }
-  return lowest;
-}
-
 std::uint32_t class_or_none(const std::vector<std::uint32_t>& class_of, std::uint32_t i) { return i == kNone ? kNone : class_of[i]; }
 
 /// Sums of weights by (activity class, usage set), "cells", for one resource at a time; cleared by what was touched.
@@ -51,21 +42,20 @@ class CellSums {
 /// Numbers the (activity class, usage set) pairs; classes of groups first, then of channels.
 struct Cells {
   Cells(const engine::Input& full, const Incidence& incidence, const Classes& classes) {
-    const std::vector<std::uint32_t> groups = lowest_members(classes.of_group);
-    const std::vector<std::uint32_t> channels = lowest_members(classes.of_channel);
+    const std::vector<std::uint32_t>& groups = classes.groups.lowest;
     const auto all_groups = static_cast<std::uint32_t>(full.groups.size());
     std::vector<std::uint32_t> first;  // by activity class
     for (const std::uint32_t g : groups) {
       first.push_back(count);
       count += incidence.sets(g);
     }
-    for (std::size_t c = 0; c < channels.size(); ++c) {
+    for (std::size_t c = 0; c < classes.channels.lowest.size(); ++c) {
       first.push_back(count);
       ++count;
     }
     of_activity.reserve(incidence.activities());
-    for (std::uint32_t g = 0; g < all_groups; ++g) of_activity.push_back(first[classes.of_group[g]]);
-    for (const std::uint32_t c : classes.of_channel) of_activity.push_back(first[groups.size() + c]);
+    for (std::uint32_t g = 0; g < all_groups; ++g) of_activity.push_back(first[classes.groups.of[g]]);
+    for (const std::uint32_t c : classes.channels.of) of_activity.push_back(first[groups.size() + c]);
   }
   [[nodiscard]] std::uint32_t operator()(std::uint32_t activity, std::uint32_t set) const { return of_activity[activity] + set; }
 
@@ -117,36 +107,36 @@ engine::Input make_quotient(const engine::Input& full, const Incidence& incidenc
   quotient.memory_kinds = full.memory_kinds;
   quotient.run_ahead = full.run_ahead;
 
-  const std::vector<std::uint32_t> lowest_resource = lowest_members(classes.of_resource);
+  const std::vector<std::uint32_t>& lowest_resource = classes.resources.lowest;
   const Cells cells(full, incidence, classes);
   const std::vector<engine::UsageRange> ranges = make_usages(incidence, cells, lowest_resource, quotient.usages);
 
   for (const std::uint32_t r : lowest_resource) quotient.resources.push_back(full.resources[r]);
-  for (const std::uint32_t r : lowest_members(classes.of_rank)) {
+  for (const std::uint32_t r : classes.ranks.lowest) {
     engine::Rank rank = full.ranks[r];
-    for (std::uint32_t& g : rank.groups) g = class_or_none(classes.of_group, g);
-    for (std::uint32_t& c : rank.channels) c = class_or_none(classes.of_channel, c);
+    for (std::uint32_t& g : rank.groups) g = class_or_none(classes.groups.of, g);
+    for (std::uint32_t& c : rank.channels) c = class_or_none(classes.channels.of, c);
     quotient.ranks.push_back(std::move(rank));
   }
-  for (const std::uint32_t g : lowest_members(classes.of_group)) {
+  for (const std::uint32_t g : classes.groups.lowest) {
     engine::Group group = full.groups[g];
-    for (std::uint32_t& member : group.members) member = classes.of_rank[member];
+    for (std::uint32_t& member : group.members) member = classes.ranks.of[member];
     std::sort(group.members.begin(), group.members.end());
     group.members.erase(std::unique(group.members.begin(), group.members.end()), group.members.end());
     for (std::uint32_t set = 0; set < group.usage_sets.size(); ++set) group.usage_sets[set] = ranges[cells(g, set)];
     quotient.groups.push_back(std::move(group));
   }
-  for (const std::uint32_t c : lowest_members(classes.of_channel)) {
+  for (const std::uint32_t c : classes.channels.lowest) {
     engine::Channel channel = full.channels[c];
-    channel.sender = classes.of_rank[channel.sender];
-    channel.receiver = classes.of_rank[channel.receiver];
+    channel.sender = classes.ranks.of[channel.sender];
+    channel.receiver = classes.ranks.of[channel.receiver];
     channel.usage = ranges[cells(static_cast<std::uint32_t>(full.groups.size()) + c, 0)];
     quotient.channels.push_back(channel);
   }
-  count_members(classes.of_resource, quotient.resources);
-  count_members(classes.of_rank, quotient.ranks);
-  count_members(classes.of_group, quotient.groups);
-  count_members(classes.of_channel, quotient.channels);
+  count_members(classes.resources.of, quotient.resources);
+  count_members(classes.ranks.of, quotient.ranks);
+  count_members(classes.groups.of, quotient.groups);
+  count_members(classes.channels.of, quotient.channels);
   return quotient;
 }
 
@@ -156,12 +146,12 @@ void verify_ranks(const engine::Input& full, const Classes& classes, const engin
   std::vector<std::uint32_t> met(quotient.groups.size(), kNone), met_by(quotient.groups.size(), kNone);
   for (std::uint32_t r = 0; r < full.ranks.size(); ++r) {
     const engine::Rank& rank = full.ranks[r];
-    const engine::Rank& one = quotient.ranks[classes.of_rank[r]];
+    const engine::Rank& one = quotient.ranks[classes.ranks.of[r]];
     ORRERY_ASSERT(rank.program == one.program && rank.variant == one.variant, "a rank class has one program and one variant");
     ORRERY_ASSERT(rank.groups.size() == one.groups.size() && rank.channels.size() == one.channels.size(), "equal programs have equal slots");
     for (std::size_t slot = 0; slot < rank.groups.size(); ++slot) {
       const std::uint32_t g = rank.groups[slot];
-      const std::uint32_t c = class_or_none(classes.of_group, g);
+      const std::uint32_t c = class_or_none(classes.groups.of, g);
       ORRERY_ASSERT(c == one.groups[slot], "a slot of a rank class holds groups of one class");
       if (g == kNone) continue;
       ORRERY_ASSERT(met_by[c] != r || met[c] == g, "different groups of a rank are of different classes");
@@ -169,7 +159,7 @@ void verify_ranks(const engine::Input& full, const Classes& classes, const engin
       met[c] = g;
     }
     for (std::size_t slot = 0; slot < rank.channels.size(); ++slot) {
-      ORRERY_ASSERT(class_or_none(classes.of_channel, rank.channels[slot]) == one.channels[slot], "a slot of a rank class holds channels of one class");
+      ORRERY_ASSERT(class_or_none(classes.channels.of, rank.channels[slot]) == one.channels[slot], "a slot of a rank class holds channels of one class");
     }
   }
 }
@@ -178,11 +168,11 @@ void verify_groups(const engine::Input& full, const Classes& classes, const engi
   std::vector<std::uint32_t> seen_by(quotient.ranks.size(), kNone);
   for (std::uint32_t g = 0; g < full.groups.size(); ++g) {
     const engine::Group& group = full.groups[g];
-    const engine::Group& one = quotient.groups[classes.of_group[g]];
+    const engine::Group& one = quotient.groups[classes.groups.of[g]];
     ORRERY_ASSERT(group.first_transfer == one.first_transfer && group.usage_sets.size() == one.usage_sets.size(), "a group class runs the same transfers");
     std::size_t distinct = 0;
     for (const std::uint32_t member : group.members) {
-      const std::uint32_t c = classes.of_rank[member];
+      const std::uint32_t c = classes.ranks.of[member];
       if (seen_by[c] == g) continue;
       seen_by[c] = g;
       ++distinct;
@@ -193,19 +183,19 @@ void verify_groups(const engine::Input& full, const Classes& classes, const engi
   }
   for (std::uint32_t c = 0; c < full.channels.size(); ++c) {
     const engine::Channel& channel = full.channels[c];
-    const engine::Channel& one = quotient.channels[classes.of_channel[c]];
-    ORRERY_ASSERT(channel.first_transfer == one.first_transfer && classes.of_rank[channel.sender] == one.sender &&
-                      classes.of_rank[channel.receiver] == one.receiver,
+    const engine::Channel& one = quotient.channels[classes.channels.of[c]];
+    ORRERY_ASSERT(channel.first_transfer == one.first_transfer && classes.ranks.of[channel.sender] == one.sender &&
+                      classes.ranks.of[channel.receiver] == one.receiver,
                   "channels of a class join the same classes and run the same transfers");
   }
 }
 
 /// Every resource of a class carries the weights that the quotient says, of every activity class. Members mostly list them in one order.
 void verify_columns(const engine::Input& full, const Incidence& incidence, const Classes& classes, const Cells& cells) {
-  const std::vector<std::uint32_t> lowest = lowest_members(classes.of_resource);
+  const std::vector<std::uint32_t>& lowest = classes.resources.lowest;
   CellSums sums(cells.count);
   for (std::uint32_t r = 0; r < full.resources.size(); ++r) {
-    const std::uint32_t one = lowest[classes.of_resource[r]];
+    const std::uint32_t one = lowest[classes.resources.of[r]];
     const std::span<const Crossing> mine = incidence.column(r), its = incidence.column(one);
     if (r == one || std::equal(mine.begin(), mine.end(), its.begin(), its.end(), [&](const Crossing& a, const Crossing& b) {
           return a.weight == b.weight && cells(a.activity, a.set) == cells(b.activity, b.set);
@@ -223,19 +213,19 @@ void verify_columns(const engine::Input& full, const Incidence& incidence, const
 void verify_rows(const engine::Input& full, const Incidence& incidence, const Classes& classes, const engine::Input& quotient) {
   CellSums sums(quotient.resources.size());
   const auto groups = static_cast<std::uint32_t>(full.groups.size());
-  std::vector<std::uint32_t> lowest = lowest_members(classes.of_group);
+  std::vector<std::uint32_t> lowest = classes.groups.lowest;
   const std::size_t group_classes = lowest.size();
-  for (const std::uint32_t c : lowest_members(classes.of_channel)) lowest.push_back(groups + c);
+  for (const std::uint32_t c : classes.channels.lowest) lowest.push_back(groups + c);
   const auto same_place = [&](const engine::Usage& a, const engine::Usage& b) {
-    return a.weight == b.weight && classes.of_resource[a.resource] == classes.of_resource[b.resource];
+    return a.weight == b.weight && classes.resources.of[a.resource] == classes.resources.of[b.resource];
   };
   for (std::uint32_t a = 0; a < incidence.activities(); ++a) {
-    const std::size_t c = a < groups ? classes.of_group[a] : group_classes + classes.of_channel[a - groups];
+    const std::size_t c = a < groups ? classes.groups.of[a] : group_classes + classes.channels.of[a - groups];
     for (std::uint32_t set = 0; set < incidence.sets(a); ++set) {
       const std::span<const engine::Usage> mine = incidence.row(a, set), its = incidence.row(lowest[c], set);
       if (a != lowest[c] && std::equal(mine.begin(), mine.end(), its.begin(), its.end(), same_place)) continue;
       for (const engine::Usage& usage : mine) {
-        if (!full.resources[usage.resource].passive) sums.add(classes.of_resource[usage.resource], usage.weight);
+        if (!full.resources[usage.resource].passive) sums.add(classes.resources.of[usage.resource], usage.weight);
       }
       const bool is_group = a < groups;
       const engine::UsageRange range = is_group ? quotient.groups[c].usage_sets[set] : quotient.channels[c - group_classes].usage;

@@ -8,9 +8,13 @@
 
 namespace orrery::lower {
 
-/// The class of every vertex, numbered by lowest member within its kind.
+/// The classes of one kind of vertex, numbered by lowest member.
+struct Partition {
+  std::vector<std::uint32_t> of;      ///< class of every member
+  std::vector<std::uint32_t> lowest;  ///< lowest member of every class
+};
 struct Classes {
-  std::vector<std::uint32_t> of_rank, of_group, of_channel, of_resource;
+  Partition ranks, groups, channels, resources;
 };
 
 engine::Input make_quotient(const engine::Input& full, const Incidence& incidence, const Classes& classes);

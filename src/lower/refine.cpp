@@ -14,12 +14,17 @@
 // and groups resources, each edge is walked once in each direction, and later turns touch only what an asymmetry reaches. Invariant: the
 // members of a class have received equal sums, whatever has been sent. When nothing is left to send, that is equitability.
 //
+// In the first turn of a kind all of its vertices send, over all of their edges: a walk down the list of edges does that, where later
+// turns look edges up by vertex. A symmetric job is over after the first turns, and that table is never made.
+//
 // The coarsest equitable partition is unique, so neither the choice of the part that keeps its colour nor the order of vertices can
 // show in the outcome. Where to read on: Berkholz, Bonsma, Grohe, "Tight lower and upper bounds for the complexity of canonical colour
 // refinement", arXiv:1509.08251.
 #include "lower/refine.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 
 namespace orrery::lower {
@@ -76,6 +81,29 @@ struct Arc {
   std::uint64_t label;
 };
 
+/// Edges by vertex, each from both of its ends.
+class Arcs {
+ public:
+  Arcs(std::size_t vertices, const std::vector<ColouredGraph::Edge>& edges) : first_(vertices + 1, 0) {
+    for (const ColouredGraph::Edge& e : edges) {
+      ++first_[e.a + 1];
+      ++first_[e.b + 1];
+    }
+    for (std::size_t v = 0; v < vertices; ++v) first_[v + 1] += first_[v];
+    arcs_.resize(first_.back());
+    std::vector<std::size_t> place(first_.begin(), first_.end() - 1);
+    for (const ColouredGraph::Edge& e : edges) {
+      arcs_[place[e.a]++] = {e.b, e.label};
+      arcs_[place[e.b]++] = {e.a, e.label};
+    }
+  }
+  [[nodiscard]] std::span<const Arc> of(std::uint32_t v) const { return std::span(arcs_).subspan(first_[v], first_[v + 1] - first_[v]); }
+
+ private:
+  std::vector<std::size_t> first_;  // by vertex, one more at the end
+  std::vector<Arc> arcs_;
+};
+
 /// One run of the refinement: colours, what was sent, and what was received since the last split.
 class Refinement {
  public:
@@ -87,6 +115,7 @@ class Refinement {
         received_(colours_.size()),
         is_touched_(colours_.size(), 0),
         kind_of_(colours_.size()),
+        first_of_kind_(first_of_kind),
         pending_(first_of_kind.size() - 1) {
     for (const std::uint32_t c : colours_) ++class_size_[c];
     moved_.resize(class_size_.size(), 0);
@@ -99,35 +128,55 @@ class Refinement {
     }
   }
 
-  std::vector<std::uint32_t> run(const std::vector<std::size_t>& first_arc, const std::vector<Arc>& arcs) {
-    for (std::size_t quiet = 0, kind = 0; quiet < pending_.size(); kind = (kind + 1) % pending_.size()) {
-      quiet = pending_[kind].empty() ? quiet + 1 : 0;
-      send(pending_[kind], first_arc, arcs);
+  std::vector<std::uint32_t> run(const std::vector<ColouredGraph::Edge>& edges) {
+    for (std::uint8_t kind = 0; kind < pending_.size(); ++kind) {
+      send_all(kind, edges);
       split();
+    }
+    const auto nothing_left = [&] { return std::all_of(pending_.begin(), pending_.end(), [](const auto& list) { return list.empty(); }); };
+    if (!nothing_left()) {
+      const Arcs arcs(colours_.size(), edges);
+      for (std::size_t kind = 0; !nothing_left(); kind = (kind + 1) % pending_.size()) {
+        send(pending_[kind], arcs);
+        split();
+      }
     }
     renumber(colours_);
     return std::move(colours_);
   }
 
  private:
-  void send(std::vector<std::uint32_t>& pending, const std::vector<std::size_t>& first_arc, const std::vector<Arc>& arcs) {
+  void receive(std::uint32_t v, std::uint64_t label, const Sum& difference) {
+    received_[v].low += label * difference.low;
+    received_[v].high += (label ^ kSecondHalf) * difference.high;
+    if (is_touched_[v] != 0) return;
+    is_touched_[v] = 1;
+    touched_.push_back(v);
+  }
+
+  /// The first turn of a kind: nothing was sent before, and all vertices have something to say.
+  void send_all(std::uint8_t kind, const std::vector<ColouredGraph::Edge>& edges) {
+    std::vector<Sum> hash(class_size_.size());
+    for (std::uint32_t c = 0; c < hash.size(); ++c) hash[c] = hash_of(c);
+    for (const std::uint32_t v : pending_[kind]) {
+      is_pending_[v] = 0;
+      sent_[v] = colours_[v];
+    }
+    pending_[kind].clear();
+    const std::uint32_t first = first_of_kind_[kind], count = first_of_kind_[kind + std::size_t{1}] - first;
+    for (const ColouredGraph::Edge& e : edges) {
+      if (e.a - first < count) receive(e.b, e.label, hash[colours_[e.a]]);
+      if (e.b - first < count) receive(e.a, e.label, hash[colours_[e.b]]);
+    }
+  }
+
+  void send(std::vector<std::uint32_t>& pending, const Arcs& arcs) {
     for (const std::uint32_t v : pending) {
       is_pending_[v] = 0;
-      Sum difference = hash_of(colours_[v]);
-      if (sent_[v] != kUnset) {
-        const Sum before = hash_of(sent_[v]);
-        difference = {difference.low - before.low, difference.high - before.high};
-      }
+      const Sum now = hash_of(colours_[v]), before = hash_of(sent_[v]);
+      const Sum difference{now.low - before.low, now.high - before.high};
       sent_[v] = colours_[v];
-      for (std::size_t i = first_arc[v]; i < first_arc[v + 1]; ++i) {
-        const auto [to, label] = arcs[i];
-        received_[to].low += label * difference.low;
-        received_[to].high += (label ^ kSecondHalf) * difference.high;
-        if (is_touched_[to] == 0) {
-          is_touched_[to] = 1;
-          touched_.push_back(to);
-        }
-      }
+      for (const auto& [to, label] : arcs.of(v)) receive(to, label, difference);
     }
     pending.clear();
   }
@@ -182,6 +231,7 @@ class Refinement {
   std::vector<Sum> received_;                       // since the last split
   std::vector<std::uint8_t> is_touched_;
   std::vector<std::uint8_t> kind_of_;
+  const std::vector<std::uint32_t>& first_of_kind_; // one more at the end
   std::vector<std::vector<std::uint32_t>> pending_; // by kind
   std::vector<std::uint32_t> touched_, part_of_;
   Parts parts_;
@@ -205,21 +255,6 @@ ColouredGraph::ColouredGraph(std::vector<std::uint32_t> kinds) : first_of_kind_{
   colour.assign(first_of_kind_.back(), 0);
 }
 
-std::vector<std::uint32_t> ColouredGraph::refine() const {
-  const std::size_t vertices = colour.size();
-  std::vector<std::size_t> first(vertices + 1, 0);
-  for (const Edge& e : edges_) {
-    ++first[e.a + 1];
-    ++first[e.b + 1];
-  }
-  for (std::size_t v = 0; v < vertices; ++v) first[v + 1] += first[v];
-  std::vector<Arc> arcs(first.back());
-  std::vector<std::size_t> place(first.begin(), first.end() - 1);
-  for (const Edge& e : edges_) {
-    arcs[place[e.a]++] = {e.b, e.label};
-    arcs[place[e.b]++] = {e.a, e.label};
-  }
-  return Refinement(colour, first_of_kind_).run(first, arcs);
-}
+std::vector<std::uint32_t> ColouredGraph::refine() const { return Refinement(colour, first_of_kind_).run(edges_); }
 
 }  // namespace orrery::lower

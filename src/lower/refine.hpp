@@ -18,6 +18,11 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 /// Vertices of different kinds have different colours from the start.
 class ColouredGraph {
  public:
+  struct Edge {
+    std::uint32_t a, b;
+    std::uint64_t label;
+  };
+
   /// kinds: how many vertices each has.
   explicit ColouredGraph(std::vector<std::uint32_t> kinds);
   void reserve(std::size_t edges) { edges_.reserve(edges); }
@@ -38,10 +43,6 @@ class ColouredGraph {
   [[nodiscard]] std::vector<std::uint32_t> refine() const;
 
  private:
-  struct Edge {
-    std::uint32_t a, b;
-    std::uint64_t label;
-  };
   std::vector<std::uint32_t> first_of_kind_;  // one more at the end
   std::vector<Edge> edges_;
 };

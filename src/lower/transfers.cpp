@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -60,11 +61,16 @@ class Resources {
 };
 
 /// Usage of a flow pattern, `flows` flows of equal bytes on its busiest hop.
-engine::UsageRange add_usage(const std::vector<LinkLoad>& loads, double reference, Resources& resources, Lowered& out) {
+engine::UsageRange add_usage(std::span<const LinkLoad> loads, double reference, Resources& resources, Lowered& out) {
   engine::UsageRange range;
   range.begin = static_cast<std::uint32_t>(out.input.usages.size());
+  double bytes = 0;  // of the load before: most are alike
+  std::int64_t weight = 0;
   for (const LinkLoad& load : loads) {
-    const auto weight = static_cast<std::int64_t>(std::ceil(load.bytes / reference * kWeightOne));
+    if (load.bytes != bytes) {
+      bytes = load.bytes;
+      weight = static_cast<std::int64_t>(std::ceil(bytes / reference * kWeightOne));
+    }
     if (weight > 0) out.input.usages.push_back({resources.of(load.link), weight});
   }
   range.end = static_cast<std::uint32_t>(out.input.usages.size());
@@ -75,7 +81,7 @@ struct Slowest {
   double seconds_per_byte = 0;  ///< of one byte of the pattern, undegraded
   cluster::LinkKind kind = cluster::LinkKind::kScaleUp;
 };
-Slowest slowest_link(const std::vector<LinkLoad>& loads, const World& world) {
+Slowest slowest_link(std::span<const LinkLoad> loads, const World& world) {
   Slowest s;
   for (const LinkLoad& load : loads) {
     const cluster::Link& link = world.cluster.links()[load.link.index()];
@@ -155,8 +161,8 @@ struct AxisLoads {
 
 /// The plan role that an ECMP draw depends on: the axis (of pipeline traffic: pp and its direction) and the stage. Communicators of one
 /// axis share their paths: the hash is over addresses.
-std::uint64_t draw_role(Axis axis, std::int64_t rank, const World& world, std::uint64_t direction = 0) {
-  return direction << 48 | static_cast<std::uint64_t>(axis) << 32 | static_cast<std::uint64_t>(world.grid.coordinates(rank).pp);
+std::uint64_t draw_role(Axis axis, std::int64_t stage, std::uint64_t direction = 0) {
+  return direction << 48 | static_cast<std::uint64_t>(axis) << 32 | static_cast<std::uint64_t>(stage);
 }
 
 /// One class of alike groups of an axis: the same shape, so the same choices, times and transfers.
@@ -195,8 +201,8 @@ std::vector<Communicator> communicators(const program::Program& program) {
   return out;
 }
 
-void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, Communication& comm, Lowered& out,
-                        AxisLoads& axis_loads, std::vector<std::uint32_t>& group_of_rank) {
+void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, LinkLoads& link_loads,
+                        Communication& comm, Lowered& out, AxisLoads& axis_loads, std::vector<std::uint32_t>& group_of_rank) {
   const std::vector<GroupLayout>& layouts = axis_loads.layouts;
   const Axis axis = communicator.axis;
   const std::vector<std::uint32_t>& requests = communicator.requests;
@@ -204,7 +210,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
   if (layouts.empty()) return;
   std::map<ShapeKey, ShapeClass> classes;
   for (std::size_t g = 0; g < layouts.size(); ++g) {
-    const ShapeKey key{static_cast<std::int64_t>(layouts[g].members.size()), static_cast<std::int64_t>(layouts[g].domains.size()), members_per_nic(layouts[g], world)};
+    const ShapeKey key{static_cast<std::int64_t>(layouts[g].members.size()), static_cast<std::int64_t>(layouts[g].domains()), layouts[g].per_nic};
     ShapeClass& c = classes[key];
     if (c.groups.empty()) c.shape = make_shape(layouts[g], world);
     c.groups.push_back(g);
@@ -240,7 +246,8 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
         if (needed[p]) {
           AxisLoads::Known& known = axis_loads.of(c.patterns[p]);
           if (!known.done[g]) {
-            const std::vector<LinkLoad> loads = link_loads(layouts[g], c.patterns[p].hops, draw_role(axis, layouts[g].members.front(), world), world);
+            const std::int64_t stage = world.grid.coordinates(layouts[g].members.front()).pp;
+            const std::span<const LinkLoad> loads = link_loads.of(layouts[g], c.patterns[p].hops, draw_role(axis, stage));
             known.range[g] = add_usage(loads, reference_fraction(c.patterns[p]), resources, out);
             known.slowest[g] = slowest_link(loads, world);
             known.done[g] = true;
@@ -301,14 +308,15 @@ void lower_channels(const World& world, Resources& resources, Communication& com
     const bool forward = direction == program::Slot::kForwardOut;
     for (std::int64_t r = 0; r < world.grid.ranks(); ++r) {
       plan::Coordinates c = world.grid.coordinates(r);
-      if (!role_uses[world.program.role_of(c.pp, 0, 0)][static_cast<std::size_t>(direction)]) continue;  // alike in all variants
+      const std::int64_t stage = c.pp;
+      if (!role_uses[world.program.role_of(stage, 0, 0)][static_cast<std::size_t>(direction)]) continue;  // alike in all variants
       c.pp = (c.pp + (forward ? 1 : p.pp - 1)) % p.pp;
       const std::int64_t to = world.grid.rank(c);
       engine::Channel channel;
       channel.sender = static_cast<std::uint32_t>(r);
       channel.receiver = static_cast<std::uint32_t>(to);
       channel.kind = static_cast<std::uint32_t>(direction);
-      const cluster::Route route = world.cluster.route(r, to, draw_role(Axis::kPp, r, world, 1 + channel.kind));
+      const cluster::Route route = world.cluster.route(r, to, draw_role(Axis::kPp, stage, 1 + channel.kind));
       const bool same_domain = world.cluster.domain_of(r) == world.cluster.domain_of(to);
       const int flows = same_domain ? flows_inside : flows_outside;
       loads.clear();
@@ -322,14 +330,8 @@ void lower_channels(const World& world, Resources& resources, Communication& com
       } else {
         channel.first_transfer = static_cast<std::uint32_t>(out.input.transfers.size());
         first_transfer[key] = channel.first_transfer;
-        GroupLayout ends;
-        ends.members = {std::min(channel.sender, channel.receiver), std::max(channel.sender, channel.receiver)};
-        if (same_domain) {
-          ends.domains = {ends.members};
-        } else {
-          ends.domains = {{ends.members[0]}, {ends.members[1]}};
-        }
-        const collective::Shape shape = make_shape(ends, world);
+        const auto [low, high] = std::minmax(channel.sender, channel.receiver);
+        const collective::Shape shape = make_shape(lay_out({low, high}, world), world);
         for (const std::int64_t bytes : comm.channel_bytes) {
           const cost::CollectiveTime time = cost::point_to_point_time(Bytes(bytes), shape, same_domain, route.latency, world.profile);
           collective::Choice choice{collective::Algorithm::kPairs, collective::Protocol::kSimple, flows, Seconds(0)};
@@ -362,9 +364,14 @@ void absorb_rounding(const World& world, Lowered& out) {
     }
   }
   const auto raise = [&](engine::UsageRange range, std::int64_t cap) {
+    std::int64_t weight = 0;  // of the usage before: most are alike
+    int128 taken = 0;
     for (std::uint32_t u = range.begin; u < range.end; ++u) {
       const engine::Usage& usage = out.input.usages[u];
-      const int128 taken = (static_cast<int128>(usage.weight) * cap + ((int128{1} << engine::kWeightBits) - 1)) >> engine::kWeightBits;
+      if (usage.weight != weight) {
+        weight = usage.weight;
+        taken = (static_cast<int128>(weight) * cap + ((int128{1} << engine::kWeightBits) - 1)) >> engine::kWeightBits;
+      }
       std::int64_t& capacity = out.input.resources[usage.resource].capacity;
       if (taken <= capacity) continue;
       const cluster::Link& link = world.cluster.links()[out.resource_link[usage.resource].index()];
@@ -390,10 +397,11 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
   const auto ranks = static_cast<std::size_t>(world.grid.ranks());
   const std::vector<Communicator> all = communicators(world.program);
   std::vector<std::vector<std::uint32_t>> group_of_rank(all.size(), std::vector<std::uint32_t>(ranks, kNone));  // [communicator][rank]
+  LinkLoads link_loads(world);
   AxisLoads loads;
   for (std::uint32_t c = 0; c < all.size(); ++c) {
     if (c == 0 || all[c].axis != all[c - 1].axis) loads = AxisLoads{make_groups(all[c].axis, world), {}};
-    lower_communicator(c, all[c], world, resources, comm, out, loads, group_of_rank[c]);
+    lower_communicator(c, all[c], world, resources, link_loads, comm, out, loads, group_of_rank[c]);
   }
   std::array<std::uint32_t, program::kSlots> none{};
   none.fill(kNone);
@@ -438,10 +446,12 @@ Result<Communication> lower_communication(const World& world, Lowered& out, cons
     rank.program = static_cast<std::uint32_t>(world.program.role_of(at.pp, at.cp, world.grid.expert_coordinates(static_cast<std::int64_t>(r)).ep));
     rank.lowest = static_cast<std::uint32_t>(r);
     const RoleSlots& slots = comm.roles[rank.program];
+    rank.groups.reserve(slots.groups);
     for (const std::uint32_t c : communicator_of_slot[rank.program]) {
       ORRERY_ASSERT(group_of_rank[c][r] != kNone, "a role that issues a collective has its group");
       rank.groups.push_back(group_of_rank[c][r]);
     }
+    rank.channels.reserve(slots.channels);
     for (std::size_t s = 0; s < program::kSlots; ++s) {
       if (slots.channel_slot[s] != kNone) rank.channels.push_back(channels_of_rank[r][s]);
     }
