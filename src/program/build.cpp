@@ -34,7 +34,8 @@ class PassTable {
     const double forward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.forward_op_us;
     const double backward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.backward_op_us;
     const workload::Layer layer = workload::make_layer(kind, job_.model, training_, shard_, job_.kernels, block);
-    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_.segments, requests_)});
+    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_)});
+    entries_.back().passes.parameter_tensors = workload::parameter_tensors(kind, job_.model, shard_, job_.kernels.fused_projections, block);
     if (kind != LayerKind::kDecoder) entries_.back().passes.word_embedding = workload::word_embedding_parameters(job_.model, shard_);
     return entries_.back().passes;
   }
@@ -59,6 +60,7 @@ ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const worklo
     LayerSlot slot;
     slot.passes = &passes.of(kind, block);
     slot.parameters = slot.passes->parameters.total();
+    slot.tensors = slot.passes->parameter_tensors;
     out.push_back(slot);
   };
   if (chunk.embedding) add(LayerKind::kEmbedding);
@@ -79,6 +81,7 @@ ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const worklo
   if (chunk.head) {
     add(LayerKind::kHead);
     out.back().parameters -= tied_here;  // one matrix with the embedding on the same rank
+    if (tied_here > 0) out.back().tensors.erase(out.back().tensors.begin());
   }
   return out;
 }
@@ -150,6 +153,7 @@ Program build(const Job& job) {
     builder.allocate(MemoryKind::kBuffers, static_cast<std::int64_t>(job.stack.workspace_gib * static_cast<double>(kGiB)));
     if (job.stack.weight_gradient_buffer) builder.allocate(MemoryKind::kBuffers, 2 * largest_weight(job));
     data_parallel.begin_step();
+    builder.blocks().begin_steps();
     if (job.stack.parameter_gradients) {
       builder.allocate(MemoryKind::kGradients, static_cast<std::int64_t>(workload::element_bytes(job.training.param_dtype) * static_cast<double>(role.parameters)));
     }

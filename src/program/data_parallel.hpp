@@ -13,6 +13,7 @@ namespace orrery::program {
 struct LayerSlot {
   const LayerPasses* passes = nullptr;
   std::int64_t parameters = 0;  ///< of this rank; a tied head on the embedding's own rank has none of its own
+  std::vector<std::int64_t> tensors;  ///< elements of each of them
   bool full_recompute = false;
   bool opens_group = false;     ///< first layer of a fully recomputed group: its input is what is kept
   std::int64_t group = 0;       ///< layers of its recompute group, on the layer that opens it

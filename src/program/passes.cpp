@@ -45,8 +45,11 @@ std::uint32_t request_index(std::vector<Request>& requests, const Request& reque
 }
 
 Pass make_pass(const std::string& name, Phase phase, double host_op_us, const std::vector<Operation>& operations,
-               const std::vector<MemoryEvent>& memory, std::vector<Segment>& segments, std::vector<Request>& requests) {
+               const std::vector<MemoryEvent>& memory, Role& role, std::vector<Request>& requests) {
+  std::vector<Segment>& segments = role.segments;
   Pass pass;
+  pass.blocks = static_cast<std::uint32_t>(role.blocks.lists.size());
+  std::vector<BlockEvent>& blocks = role.blocks.lists.emplace_back().events;
   const auto events = by_operation(operations.size(), memory);
   std::vector<Operation> run;
   Level level;
@@ -55,20 +58,24 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
     Piece piece;
     level.close(piece);
     piece.index = static_cast<std::uint32_t>(segments.size());
-    segments.push_back(Segment{fmt::format("{} {}", name, pass.size()), phase, std::move(run), host_op_us});
+    segments.push_back(Segment{fmt::format("{} {}", name, pass.pieces.size()), phase, std::move(run), host_op_us});
     run.clear();
     level = Level{};
-    pass.push_back(piece);
+    pass.pieces.push_back(piece);
   };
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const auto* comm = std::get_if<Comm>(&operations[i].work);
     if (comm != nullptr) flush();
     for (const MemoryEvent& e : events[i]) {
-      if (e.bytes > 0) level.change(e.bytes);
+      if (e.bytes <= 0) continue;
+      level.change(e.bytes);
+      blocks.push_back({e.slot, MemoryKind::kActivations, 0, e.bytes});
     }
     if (comm == nullptr) run.push_back(operations[i]);
     for (const MemoryEvent& e : events[i]) {
-      if (e.bytes < 0) level.change(e.bytes);
+      if (e.bytes >= 0) continue;
+      level.change(e.bytes);
+      blocks.push_back({e.slot, MemoryKind::kActivations, 0, 0});
     }
     if (comm != nullptr) {
       Piece piece;
@@ -76,14 +83,14 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
       piece.index = request_index(requests, Request{comm->axis, comm->kind, comm->bytes});
       level.close(piece);
       level = Level{};
-      pass.push_back(piece);
+      pass.pieces.push_back(piece);
     }
   }
   flush();
   return pass;
 }
 
-LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, std::vector<Segment>& segments,
+LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, Role& role,
                               std::vector<Request>& requests) {
   const std::string& name = layer.name;
   LayerPasses out;
@@ -92,10 +99,10 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   out.output_bytes = layer.output_bytes;
   out.parameters = layer.parameters;
 
-  const auto temporaries = [](const std::vector<workload::Tensor>& tensors, std::vector<MemoryEvent>& into) {
+  const auto temporaries = [&out](const std::vector<workload::Tensor>& tensors, std::vector<MemoryEvent>& into) {
     for (const auto& t : tensors) {
-      into.push_back({t.alloc_at, t.bytes});
-      into.push_back({t.free_at, -t.bytes});
+      into.push_back({t.alloc_at, t.bytes, out.slots});
+      into.push_back({t.free_at, -t.bytes, out.slots++});
     }
   };
   std::vector<MemoryEvent> forward, discarding, recompute, backward;
@@ -104,22 +111,22 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   temporaries(layer.backward_tensors, backward);
   const int last = std::max(0, static_cast<int>(layer.forward.size()) - 1);
   for (const auto& t : layer.saved) {
-    forward.push_back({t.forward_alloc_at, t.bytes});
-    discarding.push_back({t.forward_alloc_at, t.bytes});
-    discarding.push_back({last, -t.bytes});
-    backward.push_back({t.backward_free_at, -t.bytes});
+    forward.push_back({t.forward_alloc_at, t.bytes, out.slots});
+    discarding.push_back({t.forward_alloc_at, t.bytes, out.slots});
+    discarding.push_back({last, -t.bytes, out.slots});
+    backward.push_back({t.backward_free_at, -t.bytes, out.slots++});
   }
   temporaries(layer.recompute_temporaries, recompute);
   // What recompute re-makes lives until the backward operation that uses it last.
   for (const auto& t : layer.recompute_tensors) {
-    recompute.push_back({t.alloc_at, t.bytes});
-    backward.push_back({t.free_at, -t.bytes});
+    recompute.push_back({t.alloc_at, t.bytes, out.slots});
+    backward.push_back({t.free_at, -t.bytes, out.slots++});
   }
-  out.forward = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, forward, segments, requests);
-  out.forward_discarding = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, discarding, segments, requests);
-  out.recompute = make_pass(name + " recompute", Phase::kRecompute, forward_op_us, layer.recompute, recompute, segments, requests);
-  out.backward = make_pass(name + " backward", Phase::kBackward, backward_op_us, layer.backward, backward, segments, requests);
-  out.once_per_step = make_pass(name + " weights", Phase::kForward, forward_op_us, layer.once_per_step, {}, segments, requests);
+  out.forward = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, forward, role, requests);
+  out.forward_discarding = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, discarding, role, requests);
+  out.recompute = make_pass(name + " recompute", Phase::kRecompute, forward_op_us, layer.recompute, recompute, role, requests);
+  out.backward = make_pass(name + " backward", Phase::kBackward, backward_op_us, layer.backward, backward, role, requests);
+  out.once_per_step = make_pass(name + " weights", Phase::kForward, forward_op_us, layer.once_per_step, {}, role, requests);
   out.recomputes = !layer.recompute.empty();
   return out;
 }

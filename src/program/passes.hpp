@@ -15,12 +15,16 @@ struct Piece {
   std::uint32_t index = 0;  ///< PassList::segments or Program::requests
   std::int64_t allocate = 0, free = 0;
 };
-using Pass = std::vector<Piece>;
+struct Pass {
+  std::vector<Piece> pieces;
+  std::uint32_t blocks = 0;  ///< Role::blocks.lists: the pass' tensors one by one
+};
 
-/// An allocation (bytes > 0) before, or a free (bytes < 0) after, an operation of a pass.
+/// An allocation (bytes > 0) before, or a free (bytes < 0) after, an operation of a pass. `slot` names the tensor.
 struct MemoryEvent {
   int operation = 0;
   std::int64_t bytes = 0;
+  std::uint32_t slot = 0;
 };
 
 /// Equal requests share an entry.
@@ -28,7 +32,7 @@ std::uint32_t request_index(std::vector<Request>& requests, const Request& reque
 
 /// Cuts operations into pieces: consecutive kernels merge into one segment, since nothing of the rank's own program can start inside.
 Pass make_pass(const std::string& name, Phase phase, double host_op_us, const std::vector<workload::Operation>& operations,
-               const std::vector<MemoryEvent>& memory, std::vector<Segment>& segments, std::vector<Request>& requests);
+               const std::vector<MemoryEvent>& memory, Role& role, std::vector<Request>& requests);
 
 /// The passes of one kind of layer under one recompute policy.
 struct LayerPasses {
@@ -36,14 +40,16 @@ struct LayerPasses {
   Pass forward;             ///< keeps what backward needs
   Pass forward_discarding;  ///< full recompute: keeps the input alone
   Pass recompute, backward;
+  std::uint32_t slots = 0;  ///< tensors of one microbatch, over all passes
   Pass once_per_step;       ///< before the first microbatch: quantised copies of weights
   bool recomputes = false;  ///< `recompute` is not empty (selective) and opens a checkpointed region
   std::int64_t input_bytes = 0, output_bytes = 0;
   workload::LayerParameters parameters;
+  std::vector<std::int64_t> parameter_tensors;  ///< elements of each
   std::int64_t word_embedding = 0;  ///< parameters of the matrix that embedding and head share where tied
 };
 
-LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, std::vector<Segment>& segments,
+LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, Role& role,
                               std::vector<Request>& requests);
 
 }  // namespace orrery::program

@@ -34,14 +34,14 @@ void Pipeline::forward(const ScheduleEntry& entry) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerSlot& layer = layers[i];
     dp_.before_forward(entry.microbatch, entry.chunk, i);
-    if (entry.microbatch == 0) b_.pass(layer.passes->once_per_step);
+    if (entry.microbatch == 0) b_.lone_pass(layer.passes->once_per_step, 0);
     if (layer.full_recompute) {
       // The input of a recomputed group is what stays of it; the pass itself drops everything it makes.
       if (layer.opens_group) b_.host_work(job_.stack.checkpoint_region_us);
-      b_.pass(layer.passes->forward_discarding);
+      b_.lone_pass(layer.passes->forward_discarding, layer.passes->slots);
       if (layer.opens_group) b_.allocate(MemoryKind::kActivations, layer.passes->input_bytes);
     } else {
-      b_.pass(layer.passes->forward);
+      b_.opening_pass(layer.passes->forward, i, layer.passes->slots);
     }
     dp_.after_forward(entry.microbatch, entry.chunk, i);
   }
@@ -57,7 +57,7 @@ void Pipeline::backward(const ScheduleEntry& entry) {
       b_.free(MemoryKind::kActivations, layers[begin].passes->input_bytes);  // from here on the pass' own input stands for it
       for (std::size_t i = begin; i < end; ++i) {
         dp_.before_backward(entry.microbatch, entry.chunk, i);
-        b_.pass(layers[i].passes->forward);
+        b_.opening_pass(layers[i].passes->forward, i, layers[i].passes->slots);
       }
     }
     for (std::size_t i = end; i-- > begin;) {
@@ -66,10 +66,10 @@ void Pipeline::backward(const ScheduleEntry& entry) {
         dp_.before_backward(entry.microbatch, entry.chunk, i);
         if (layer.passes->recomputes) {
           b_.host_work(job_.stack.checkpoint_region_us);
-          b_.pass(layer.passes->recompute);
+          b_.inner_pass(layer.passes->recompute, i);
         }
       }
-      b_.pass(layer.passes->backward);
+      b_.closing_pass(layer.passes->backward, i, layer.passes->slots);
       dp_.after_backward(entry.microbatch, entry.chunk, i);
     }
     end = begin;
@@ -78,6 +78,7 @@ void Pipeline::backward(const ScheduleEntry& entry) {
 
 void Pipeline::compute(const ScheduleEntry& entry) {
   b_.set_position(entry.microbatch, entry.chunk);
+  b_.blocks().mark();
   if (entry.pass == plan::Pass::kForward) {
     forward(entry);
   } else {

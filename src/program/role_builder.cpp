@@ -78,15 +78,43 @@ void RoleBuilder::segment(std::uint32_t index, double extra_host_us) {
   device(item, kNoEvent);
 }
 
-void RoleBuilder::pass(const Pass& pass) {
-  for (const Piece& piece : pass) {
-    allocate(MemoryKind::kActivations, piece.allocate);
+std::pair<std::int32_t, std::uint32_t>& RoleBuilder::base(std::size_t layer) {
+  auto& list = in_flight_[{chunk_, layer}];
+  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == microbatch_; });
+  ORRERY_ASSERT(found != list.end(), "a layer's passes follow its forward pass");
+  return *found;
+}
+
+void RoleBuilder::opening_pass(const Pass& pass, std::size_t layer, std::uint32_t slots) {
+  const std::uint32_t base = blocks_.open(slots);
+  in_flight_[{chunk_, layer}].emplace_back(microbatch_, base);
+  this->pass(pass, base);
+}
+
+void RoleBuilder::closing_pass(const Pass& pass, std::size_t layer, std::uint32_t slots) {
+  auto& entry = base(layer);
+  this->pass(pass, entry.second);
+  blocks_.close(entry.second, slots);
+  auto& list = in_flight_[{chunk_, layer}];
+  list.erase(list.begin() + (&entry - list.data()));
+}
+
+void RoleBuilder::lone_pass(const Pass& pass, std::uint32_t slots) {
+  const std::uint32_t base = blocks_.open(slots);
+  this->pass(pass, base);
+  blocks_.close(base, slots);
+}
+
+void RoleBuilder::pass(const Pass& pass, std::uint32_t base) {
+  if (!role_.blocks.lists[pass.blocks].events.empty()) blocks_.call(pass.blocks, base);
+  for (const Piece& piece : pass.pieces) {
+    memory(ItemKind::kAllocate, MemoryKind::kActivations, piece.allocate);
     if (piece.collective) {
       collective(Stream::kCompute, requests_[piece.index]);
     } else if (!role_.segments[piece.index].operations.empty()) {
       segment(piece.index);
     }
-    free(MemoryKind::kActivations, piece.free);
+    memory(ItemKind::kFree, MemoryKind::kActivations, piece.free);
   }
 }
 

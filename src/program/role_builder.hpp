@@ -1,8 +1,11 @@
 #pragma once
 // Writes one role's item list: compute passes in host order, events between streams, memory.
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
+#include "block_recorder.hpp"
 #include "orrery/program/build.hpp"
 #include "passes.hpp"
 
@@ -11,20 +14,37 @@ namespace orrery::program {
 /// Appends items to a role. An event stands for "everything on that stream up to here"; waits are attached to the next compute item.
 class RoleBuilder {
  public:
-  RoleBuilder(Role& role, std::vector<Request>& requests, const Stack& stack) : role_(role), requests_(requests), stack_(stack) {}
+  RoleBuilder(Role& role, std::vector<Request>& requests, const Stack& stack) : role_(role), requests_(requests), stack_(stack), blocks_(role.blocks) {}
 
   void set_position(std::int32_t microbatch, std::int32_t chunk) {
     microbatch_ = microbatch;
     chunk_ = chunk;
   }
-  void allocate(MemoryKind kind, std::int64_t bytes) { memory(ItemKind::kAllocate, kind, bytes); }
-  void free(MemoryKind kind, std::int64_t bytes) { memory(ItemKind::kFree, kind, bytes); }
+  /// One tensor. `pool`: the stream that it is taken on (a free takes the oldest of its kind and size).
+  void allocate(MemoryKind kind, std::int64_t bytes, Stream pool = Stream::kCompute) {
+    memory(ItemKind::kAllocate, kind, bytes);
+    blocks_.allocate(kind, bytes, static_cast<std::uint8_t>(pool));
+  }
+  void free(MemoryKind kind, std::int64_t bytes) {
+    memory(ItemKind::kFree, kind, bytes);
+    blocks_.free(kind, bytes);
+  }
+  /// Bytes in the timeline alone: their tensors are written to blocks() one by one.
+  void account(ItemKind kind, MemoryKind memory_kind, std::int64_t bytes) { memory(kind, memory_kind, bytes); }
+  BlockRecorder& blocks() { return blocks_; }
   /// The next compute item waits for `event` (kNoEvent: nothing).
   void wait(std::uint32_t event);
   /// An event recorded when all compute issued so far has ended; kNoEvent where nothing was issued.
   std::uint32_t compute_done();
-  /// Compute-stream pieces of a pass.
-  void pass(const Pass& pass);
+  /// Compute-stream pieces of a pass, for which `base` is where the handles of its layer and microbatch begin.
+  void pass(const Pass& pass, std::uint32_t base);
+  /// The forward pass of layer `layer` of the present chunk: what it keeps is found again by the passes after it.
+  void opening_pass(const Pass& pass, std::size_t layer, std::uint32_t slots);
+  void inner_pass(const Pass& pass, std::size_t layer) { this->pass(pass, base(layer).second); }
+  /// The last pass of a layer and microbatch: nothing of it is left.
+  void closing_pass(const Pass& pass, std::size_t layer, std::uint32_t slots);
+  /// A pass that keeps nothing.
+  void lone_pass(const Pass& pass, std::uint32_t slots);
   void segment(std::uint32_t index, double extra_host_us = 0);
   /// Extra host time in front of the next items (checkpointed region, step).
   void host_work(double us);
@@ -42,9 +62,14 @@ class RoleBuilder {
   std::uint32_t device(Item item, std::uint32_t after);
   std::uint32_t new_event() { return role_.events++; }
 
+  /// Handles of a layer and microbatch in flight.
+  std::pair<std::int32_t, std::uint32_t>& base(std::size_t layer);
+
   Role& role_;
   std::vector<Request>& requests_;
   const Stack& stack_;
+  BlockRecorder blocks_;
+  std::map<std::pair<std::int32_t, std::size_t>, std::vector<std::pair<std::int32_t, std::uint32_t>>> in_flight_;  ///< by chunk and layer: (microbatch, base)
   std::int32_t microbatch_ = -1, chunk_ = -1;
   std::vector<std::uint32_t> pending_waits_;
   std::size_t last_compute_ = SIZE_MAX;

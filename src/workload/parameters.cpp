@@ -1,6 +1,7 @@
 // Parameters of each kind of layer on one tensor-parallel rank, split as Megatron-LM does (arXiv:1909.08053, section 3): columns of QKV and
 // of the first MLP matrix, rows of the projection and of the second, rows of the embedding. Norms and row-parallel biases are on every rank.
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include "orrery/base/checked.hpp"
@@ -46,6 +47,37 @@ LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s,
     case LayerKind::kHead: return {.sharded = word_embedding_parameters(m, s), .replicated = norm_parameters(m)};
   }
   return {};
+}
+
+std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& m, const Shard& s, bool fused_projections, const Block& block) {
+  const LayerParameters all = layer_parameters(kind, m, s, block);
+  std::vector<std::int64_t> matrices;
+  if (kind == LayerKind::kDecoder) {
+    const std::int64_t q = ceil_div(m.heads, s.tp) * m.head_dim, kv = ceil_div(m.kv_heads, s.tp) * m.head_dim, f = ceil_div(m.ffn_hidden, s.tp);
+    if (fused_projections) {
+      matrices = {m.hidden * (q + 2 * kv), q * m.hidden};
+    } else {
+      matrices = {m.hidden * q, m.hidden * kv, m.hidden * kv, q * m.hidden};
+    }
+    if (block.moe) {
+      matrices.push_back(all.experts);
+    } else {
+      if (m.gated_mlp && !fused_projections) matrices.push_back(m.hidden * f);
+      matrices.push_back(m.hidden * (m.gated_mlp && fused_projections ? 2 * f : f));
+      matrices.push_back(f * m.hidden);
+    }
+  } else {
+    matrices.push_back(word_embedding_parameters(m, s));
+  }
+  std::vector<std::int64_t> out;
+  std::int64_t rest = all.total();
+  for (const std::int64_t n : matrices) {
+    if (n <= 0 || n > rest) continue;
+    out.push_back(n);
+    rest -= n;
+  }
+  if (rest > 0) out.push_back(rest);  // norms, biases, positions, routers: together, for they are small
+  return out;
 }
 
 Result<bool> check_sizes(const Model& m, const Training& t, const std::string& file) {

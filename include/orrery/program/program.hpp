@@ -68,9 +68,36 @@ struct Item {
   double host_us = 0;            ///< host time beyond the segment's launches; kHostWork: all of it
 };
 
+/// One tensor: taken from the allocator (bytes > 0), or given back (0). `pool`: the stream it is taken on; a block serves its own stream only.
+struct BlockEvent {
+  std::uint32_t slot = 0;
+  MemoryKind memory = MemoryKind::kActivations;
+  std::uint8_t pool = 0;
+  std::int64_t bytes = 0;
+};
+
+/// A rank's tensors one by one, in the host's order. The items carry the same bytes in sums, one allocation and one free per piece, which
+/// is what a timeline needs; how much an allocator reserves depends on the single sizes. Layers of a kind and microbatches share lists: a
+/// call names a list and where its slots begin among the role's handles.
+struct BlockTrace {
+  struct List {
+    std::vector<BlockEvent> events;
+    bool first_step = false;     ///< states that the first update makes
+  };
+  struct Call {
+    std::uint32_t list = 0, base = 0;
+    bool operator==(const Call&) const = default;
+  };
+  std::vector<List> lists;
+  std::vector<Call> start, step; ///< before the first step; of every step
+  std::vector<std::size_t> marks;  ///< calls of `step` at which a pass of a microbatch begins
+  std::uint32_t handles = 0;
+};
+
 struct Role {
   std::int64_t stage = 0;
   std::int64_t variant = 0;           ///< among the roles of the stage
+  BlockTrace blocks;
   std::vector<Item> items;
   std::vector<Segment> segments;
   std::vector<std::vector<PointToPoint>> batches;

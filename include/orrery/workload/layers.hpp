@@ -84,6 +84,9 @@ std::int64_t word_embedding_parameters(const Model& model, const Shard& shard);
 /// same memory (to be taken off once) where it is on the same.
 LayerParameters layer_parameters(LayerKind kind, const Model& model, const Shard& shard, const Block& block = {});
 
+/// Elements of the parameter tensors, matrices first and what is small as one; they sum to layer_parameters().total().
+std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& model, const Shard& shard, bool fused_projections, const Block& block = {});
+
 /// The layer on this rank, under this training recipe and software stack.
 /// Full recompute is every decoder layer's here; a stage that keeps some layers asks for those with recompute "none".
 /// Requires values that the plan has checked (heads, kv_heads, ffn and vocab divisible by tp as the stack pads them).
