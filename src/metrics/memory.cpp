@@ -1,6 +1,5 @@
 // Device memory: what tensors use, what the caching allocator holds, and what nvidia-smi shows, each at the worst rank's peak.
 #include <algorithm>
-#include <cmath>
 
 #include "metrics/parts.hpp"
 
@@ -9,21 +8,11 @@ namespace orrery::metrics {
 namespace {
 constexpr const char* kFramework = "framework";
 
-std::size_t framework_kind(const Inputs& inputs) {
-  return static_cast<std::size_t>(std::find(inputs.memory_kinds.begin(), inputs.memory_kinds.end(), kFramework) - inputs.memory_kinds.begin());
-}
 }  // namespace
 
-RankPeak rank_peak(const engine::Input& input, const engine::Result& result, const Inputs& inputs, std::size_t rank) {
-  const engine::RankResult& r = result.ranks[rank];
-  const std::size_t kind = framework_kind(inputs);
-  const std::int64_t framework = kind < r.peak_kind_bytes.size() ? r.peak_kind_bytes[kind] : 0;
-  RankPeak peak;
-  peak.allocated = r.peak_bytes - framework;
-  // 5.5 of the modelling reference: reserved over allocated is a ratio of the allocator's, on what the allocator gave out.
-  peak.reserved = static_cast<std::int64_t>(std::ceil(static_cast<double>(peak.allocated) * inputs.reserved_over_allocated));
-  peak.framework = framework + inputs.programs[input.ranks[rank].program].framework_bytes;
-  return peak;
+RankPeak rank_peak(const engine::Input& input, const Inputs& inputs, std::size_t rank) {
+  const ProgramInfo& program = inputs.programs[input.ranks[rank].program];
+  return {program.allocated_bytes, program.reserved_bytes, program.framework_bytes};
 }
 
 Memory memory(const engine::Input& input, const engine::Result& result, const Inputs& inputs) {
@@ -33,7 +22,7 @@ Memory memory(const engine::Input& input, const engine::Result& result, const In
   std::size_t worst = 0;
   RankPeak peak;
   for (std::size_t r = 0; r < result.ranks.size(); ++r) {
-    const RankPeak p = rank_peak(input, result, inputs, r);
+    const RankPeak p = rank_peak(input, inputs, r);
     if (r > 0 && (p.total() < peak.total() || (p.total() == peak.total() && input.ranks[r].lowest > input.ranks[worst].lowest))) continue;
     worst = r;
     peak = p;
@@ -44,8 +33,9 @@ Memory memory(const engine::Input& input, const engine::Result& result, const In
   m.reserved_bytes = peak.reserved;
   m.peak_bytes = peak.total();
   m.fits = m.peak_bytes <= m.capacity_bytes;
-  for (std::size_t k = 0; k < inputs.memory_kinds.size(); ++k)
-    if (inputs.memory_kinds[k] != kFramework) m.by_kind.emplace_back(inputs.memory_kinds[k], result.ranks[worst].peak_kind_bytes[k]);
+  const std::vector<std::int64_t>& kinds = inputs.programs[input.ranks[worst].program].kind_bytes;
+  for (std::size_t k = 0; k < kinds.size(); ++k)
+    if (inputs.memory_kinds[k] != kFramework) m.by_kind.emplace_back(inputs.memory_kinds[k], kinds[k]);
   // What the allocator holds beyond its tensors is the runtime's, as the context and the communicators are.
   m.by_kind.emplace_back(kFramework, peak.framework + peak.reserved - peak.allocated);
   if (!m.fits) m.advice = fit_advice(m, inputs);
@@ -66,7 +56,10 @@ std::vector<Stage> stages(const engine::Input& input, const engine::Result& resu
       if (inputs.accounts[a].kind == Account::Kind::kWaitsForPeer) sums[s].bubble += time;
     }
     rows[s].ranks += multiplicity;
-    rows[s].peak_bytes = std::max(rows[s].peak_bytes, rank_peak(input, result, inputs, r).total());
+    const RankPeak peak = rank_peak(input, inputs, r);
+    rows[s].peak_bytes = std::max(rows[s].peak_bytes, peak.total());
+    rows[s].allocated_bytes = std::max(rows[s].allocated_bytes, peak.allocated);
+    rows[s].reserved_bytes = std::max(rows[s].reserved_bytes, peak.reserved);
   }
   for (std::size_t s = 0; s < rows.size(); ++s) {
     Stage& row = rows[s];

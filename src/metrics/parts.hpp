@@ -23,7 +23,7 @@ struct RankPeak {
   std::int64_t allocated = 0, reserved = 0, framework = 0;
   [[nodiscard]] std::int64_t total() const { return reserved + framework; }
 };
-RankPeak rank_peak(const engine::Input& input, const engine::Result& result, const Inputs& inputs, std::size_t rank);
+RankPeak rank_peak(const engine::Input& input, const Inputs& inputs, std::size_t rank);
 std::vector<std::string> fit_advice(const Memory& memory, const Inputs& inputs);
 std::vector<Stage> stages(const engine::Input& input, const engine::Result& result, const Inputs& inputs);
 std::vector<CollectiveRow> collective_rows(const std::vector<int128>& totals, const engine::Result& result, const Inputs& inputs);

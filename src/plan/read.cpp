@@ -191,6 +191,13 @@ class Reader {
       return;
     }
     const Value& uneven = scenario_.at("stack").at("layout").at("uneven_layers");
+    if (uneven.is_string() && uneven.as_string() == "cost" && p_.vp == 1 && places == model_.layers) {
+      // Costs as nanotron's get_block_compute_costs states them: matrices of attention (as if every head had keys of its own) and MLP, head.
+      const auto d = [](std::int64_t n) { return static_cast<double>(n); };
+      const double layer = d(model_.hidden) * (4 * d(model_.heads) * d(model_.head_dim) + 3 * d(model_.ffn_hidden));
+      p_.layers_per_stage = split_layers_by_cost(model_.layers, p_.pp, layer, d(model_.hidden) * d(model_.vocab));
+      return;
+    }
     p_.layers_per_stage = split_layers(model_.layers, *chunks, p_.account_for_embedding, p_.account_for_loss, uneven.is_string() ? uneven.as_string() : "refuse");
     if (!p_.layers_per_stage.empty()) return;
     std::string instead = "give layers_per_stage";

@@ -19,6 +19,19 @@ std::vector<std::int64_t> split_layers(std::int64_t layers, std::int64_t chunks,
   return split;
 }
 
+std::vector<std::int64_t> split_layers_by_cost(std::int64_t layers, std::int64_t stages, double layer_cost, double head_cost) {
+  ORRERY_ASSERT(layers >= 1 && stages >= 1 && layer_cost > 0, "a model has layers and they cost something");
+  const double total = static_cast<double>(layers) * layer_cost + head_cost;
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), 0);
+  std::size_t stage = 0;
+  for (std::int64_t layer = 1; layer <= layers; ++layer) {
+    ++split[stage];
+    const bool full = static_cast<double>(layer) * layer_cost > total * static_cast<double>(stage + 1) / static_cast<double>(stages);
+    if (full && stage + 1 < split.size()) ++stage;
+  }
+  return split;
+}
+
 Chunk chunk_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
   ORRERY_ASSERT(stage >= 0 && stage < p.pp && chunk >= 0 && chunk < p.vp, "the chunk exists");
   const std::int64_t place = chunk * p.pp + stage;

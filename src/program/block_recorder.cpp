@@ -24,7 +24,8 @@ std::uint32_t BlockRecorder::open(std::uint32_t slots) {
 
 void BlockRecorder::allocate(MemoryKind kind, std::int64_t bytes, std::uint8_t pool, bool first_step) {
   if (bytes == 0) return;
-  const std::uint32_t handle = open(1);
+  // What stays has a handle that nothing of the step has used before.
+  const std::uint32_t handle = first_step ? trace_.handles++ : open(1);
   call(list({kind, bytes, pool, first_step}), handle);
   if (!first_step) live_[{kind, bytes}].push_back(handle);
 }

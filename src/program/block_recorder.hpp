@@ -15,8 +15,11 @@ class BlockRecorder {
  public:
   explicit BlockRecorder(BlockTrace& trace) : trace_(trace), calls_(&trace.start) {}
 
-  /// What follows belongs to every step; before, to what happens once.
-  void begin_steps() { calls_ = &trace_.step; }
+  /// What follows belongs to every step; before, to what happens once, and stays.
+  void begin_steps() {
+    calls_ = &trace_.step;
+    live_.clear();
+  }
   /// A pass of a microbatch begins.
   void mark() { trace_.marks.push_back(trace_.step.size()); }
 

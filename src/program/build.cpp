@@ -153,10 +153,6 @@ Program build(const Job& job) {
     builder.allocate(MemoryKind::kBuffers, static_cast<std::int64_t>(job.stack.workspace_gib * static_cast<double>(kGiB)));
     if (job.stack.weight_gradient_buffer) builder.allocate(MemoryKind::kBuffers, 2 * largest_weight(job));
     data_parallel.begin_step();
-    builder.blocks().begin_steps();
-    if (job.stack.parameter_gradients) {
-      builder.allocate(MemoryKind::kGradients, static_cast<std::int64_t>(workload::element_bytes(job.training.param_dtype) * static_cast<double>(role.parameters)));
-    }
     Pipeline(builder, data_parallel, job, chunks, stage).run(plan::schedule_order(p, stage, microbatches));
 
     const std::int64_t group = p.dp * p.cp;

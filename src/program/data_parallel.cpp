@@ -20,13 +20,21 @@ constexpr std::int64_t kScalarBytes = 4;
 
 DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches)
     : b_(builder), job_(job), chunks_(chunks), microbatches_(microbatches), group_(job.parallelism.dp * job.parallelism.cp) {
+  std::size_t root = SIZE_MAX;
   for (const ChunkLayers& chunk : chunks_) {
-    first_unit_.push_back(units_.size());
+    std::vector<std::size_t>& unit_of = unit_of_.emplace_back();
     for (const LayerSlot& layer : chunk) {
       parameters_ += layer.parameters;
-      Unit unit;
-      unit.parameters = layer.parameters;
-      units_.push_back(unit);
+      const bool wrapped = layer.passes->kind == workload::LayerKind::kDecoder || !job_.stack.root_unit;
+      if (!wrapped && root == SIZE_MAX) root = units_.size();
+      const std::size_t unit = wrapped ? units_.size() : root;
+      unit_of.push_back(unit);
+      if (unit == units_.size()) units_.emplace_back();
+      Unit& u = units_[unit];
+      u.root = !wrapped;
+      u.parameters += layer.parameters;
+      u.tensors.insert(u.tensors.end(), layer.tensors.begin(), layer.tensors.end());
+      ++u.layers;
     }
   }
   if (sharded_parameters()) {
@@ -69,14 +77,37 @@ void DataParallel::make_units() {
   }
 }
 
-void DataParallel::begin_step() {
+/// Parameters, copies in fp32 and gradients are made once, tensor by tensor, in this order; gradients in one buffer per chunk.
+void DataParallel::make_states() {
   const workload::Training& t = job_.training;
   const plan::Parallelism& p = job_.parallelism;
   const workload::StateBytes states = workload::state_bytes(t);
   const std::int64_t kept = p.zero >= 3 ? shard(parameters_) : parameters_;
-  b_.allocate(MemoryKind::kParameters, bytes_of(kept, t.param_dtype));
-  b_.allocate(MemoryKind::kGradients, bytes_of(p.zero >= 2 ? shard(parameters_) : parameters_, t.grad_dtype));
-  b_.allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>((states.master + states.optimizer) * static_cast<double>(p.zero >= 1 ? shard(parameters_) : parameters_)));
+  const std::int64_t updated = p.zero >= 1 ? shard(parameters_) : parameters_;
+  b_.account(ItemKind::kAllocate, MemoryKind::kParameters, bytes_of(kept, t.param_dtype));
+  b_.account(ItemKind::kAllocate, MemoryKind::kOptimizer, static_cast<std::int64_t>((states.master + states.optimizer) * static_cast<double>(updated)));
+  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kParameters, bytes_of(p.zero >= 3 ? shard(n) : n, t.param_dtype)); });
+  if (job_.stack.gradient_buffer) b_.allocate(MemoryKind::kGradients, bytes_of(p.zero >= 2 ? shard(parameters_) : parameters_, t.grad_dtype));
+  if (job_.stack.reduction_buckets && group_ > 1) b_.allocate(MemoryKind::kBuffers, bytes_of(parameters_, t.param_dtype));
+  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(states.master * static_cast<double>(p.zero >= 1 ? shard(n) : n))); });
+  if (job_.stack.states_at_start) make_optimizer_states(false);
+}
+
+/// Momentum and variance: PyTorch's optimizers, and Apex' and Transformer Engine's, make them in the first update.
+void DataParallel::make_optimizer_states(bool first_step) {
+  const workload::StateBytes states = workload::state_bytes(job_.training);
+  const int kinds = job_.training.optimizer == workload::Optimizer::kAdamW ? 2 : 1;
+  for_tensors([&](std::int64_t n) {
+    const double held = static_cast<double>(job_.parallelism.zero >= 1 ? shard(n) : n);
+    for (int k = 0; k < kinds; ++k) b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(states.optimizer / kinds * held), 0, first_step);
+  });
+}
+
+void DataParallel::begin_step() {
+  const workload::Training& t = job_.training;
+  const plan::Parallelism& p = job_.parallelism;
+  make_states();
+  b_.blocks().begin_steps();
   if (sharded_parameters() || p.zero == 0 || group_ == 1 || !p.overlap_param_gather) return;
   // The gather of the parameters that the last step updated overlaps this step's first forward (Megatron overlap_param_gather).
   for (std::vector<Bucket>& list : buckets_) {
@@ -96,36 +127,49 @@ DataParallel::Bucket& DataParallel::bucket_of(std::int32_t chunk, std::size_t la
 void DataParallel::gather_unit(std::size_t unit) {
   Unit& u = units_[unit];
   if (u.parameters == 0 || u.resident || u.gathered != kNoEvent) return;
-  b_.allocate(MemoryKind::kBuffers, gathered_bytes(u.parameters));
+  b_.allocate(MemoryKind::kBuffers, gathered_bytes(u.parameters), Stream::kParamGather);
   u.gathered = b_.collective(Stream::kParamGather, Request{Axis::kDp, CommKind::kAllGather, gathered_bytes(u.parameters)}, last_copied_);
 }
 
-void DataParallel::use_unit(std::size_t unit) {
+/// FSDP2 copies parameters out of the gathered buffer, tensor by tensor. In forward it keeps the buffer until the next unit's copy, so that
+/// the next gather does not wait for this one (_fsdp_param_group.py, wait_for_unshard).
+void DataParallel::use_unit(std::size_t unit, bool forward) {
   Unit& u = units_[unit];
   if (u.parameters == 0 || u.resident) return;
   gather_unit(unit);
   b_.wait(u.gathered);
   if (u.copy_out != kNone32) {
-    b_.allocate(MemoryKind::kBuffers, gathered_bytes(u.parameters));
+    free_copied();
+    for (const std::int64_t n : u.tensors) b_.allocate(MemoryKind::kBuffers, gathered_bytes(n));
     b_.segment(u.copy_out);
-    b_.free(MemoryKind::kBuffers, gathered_bytes(u.parameters));
+    copied_bytes_ = gathered_bytes(u.parameters);
+    if (!forward) free_copied();
   }
   last_copied_ = b_.compute_done();
   u.gathered = kNoEvent;
   u.resident = true;
 }
 
+void DataParallel::free_copied() {
+  b_.free(MemoryKind::kBuffers, copied_bytes_);
+  copied_bytes_ = 0;
+}
+
 void DataParallel::release_unit(std::size_t unit) {
   Unit& u = units_[unit];
   if (!u.resident) return;
-  b_.free(MemoryKind::kBuffers, gathered_bytes(u.parameters));
+  if (u.copy_out != kNone32) {
+    for (const std::int64_t n : u.tensors) b_.free(MemoryKind::kBuffers, gathered_bytes(n));
+  } else {
+    b_.free(MemoryKind::kBuffers, gathered_bytes(u.parameters));
+  }
   u.resident = false;
 }
 
 void DataParallel::before_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
-    use_unit(unit_index(chunk, layer));
+    use_unit(unit_index(chunk, layer), true);
     for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && layer + ahead < layers.size(); ++ahead) gather_unit(unit_index(chunk, layer + ahead));
     return;
   }
@@ -133,20 +177,26 @@ void DataParallel::before_forward(std::int32_t microbatch, std::int32_t chunk, s
 }
 
 void DataParallel::after_forward(std::int32_t, std::int32_t chunk, std::size_t layer) {
-  if (!sharded_parameters() || !job_.parallelism.reshard_after_forward) return;
+  if (!sharded_parameters()) return;
+  const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
+  const bool last_chunk = static_cast<std::size_t>(chunk) + 1 == chunks_.size();
+  if (last_chunk && layer + 1 == layers.size()) free_copied();
+  if (!job_.parallelism.reshard_after_forward) return;
+  const std::size_t unit = unit_index(chunk, layer);
   // The last unit of the last chunk goes straight into its backward; frameworks keep it (torchtitan: no reshard of the last block).
-  const bool last = static_cast<std::size_t>(chunk) + 1 == chunks_.size() && layer + 1 == chunks_.back().size();
-  // FSDP1 does not free its root unit, which holds what no layer wraps: embedding and head (_runtime_utils.py, _post_forward_reshard).
-  const bool root = job_.stack.style == DataParallelStyle::kFsdp1 && chunks_[static_cast<std::size_t>(chunk)][layer].passes->kind != workload::LayerKind::kDecoder;
-  if (!last && !root) release_unit(unit_index(chunk, layer));
+  bool last = last_chunk;
+  for (std::size_t i = layer + 1; i < layers.size(); ++i) last = last && units_[unit_index(chunk, i)].root;
+  // FSDP1 does not free its root unit, which holds what no layer wraps: embedding and head (_runtime_utils.py, _post_forward_reshard); nor
+  // does FSDP2 (_fsdp_state.py, _lazy_init: the root goes straight into backward).
+  const bool root = units_[unit].root || (job_.stack.style == DataParallelStyle::kFsdp1 && layers[layer].passes->kind != workload::LayerKind::kDecoder);
+  if (!last && !root) release_unit(unit);
 }
 
 void DataParallel::before_backward(std::int32_t, std::int32_t chunk, std::size_t layer) {
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
-    use_unit(unit_index(chunk, layer));
+    use_unit(unit_index(chunk, layer), false);
     for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && ahead <= layer; ++ahead) gather_unit(unit_index(chunk, layer - ahead));
-    b_.allocate(MemoryKind::kGradients, gathered_bytes(layers[layer].parameters));
     return;
   }
   if (job_.parallelism.zero == 2 && group_ > 1 && layers[layer].parameters > 0) {
@@ -158,40 +208,80 @@ void DataParallel::before_backward(std::int32_t, std::int32_t chunk, std::size_t
   }
 }
 
-void DataParallel::free_reduced() {
-  b_.free(MemoryKind::kGradients, reducing_bytes_);
-  reducing_bytes_ = 0;
-}
+void DataParallel::free_reduced() { drop(reducing_); }
 
 void DataParallel::reduce(Bucket& bucket) {
   const workload::Training& t = job_.training;
   const CommKind kind = job_.parallelism.zero >= 1 ? CommKind::kReduceScatter : CommKind::kAllReduce;
   const Request request{Axis::kDp, kind, bytes_of(bucket.parameters, t.grad_reduce_dtype)};
+  // A flat copy of what is reduced, and one of the share that comes out, live until the next bucket is under way.
+  const std::int64_t copy = job_.stack.coalesced_copies && group_ > 1 ? request.bytes : 0;
+  const std::int64_t share = kind == CommKind::kReduceScatter ? copy / group_ : 0;
+  b_.allocate(MemoryKind::kGradients, copy);
+  b_.allocate(MemoryKind::kGradients, share);
   if (job_.parallelism.overlap_grad_reduce) {
     reduced_.push_back(b_.collective(Stream::kGradReduce, request, b_.compute_done()));
   } else {
     b_.collective(Stream::kCompute, request);
   }
   free_reduced();
-  reducing_bytes_ = bucket.held;
+  reducing_ = {bucket.held, copy, share};
   bucket.held = 0;
 }
 
-void DataParallel::reduce_unit(std::size_t unit) {
-  const Unit& u = units_[unit];
+void DataParallel::reduce_unit(std::size_t unit, std::int32_t microbatch) {
+  Unit& u = units_[unit];
   if (u.parameters == 0) return;
   const std::int64_t reduce_bytes = bytes_of(u.parameters, job_.training.grad_reduce_dtype);
   free_reduced();
   b_.allocate(MemoryKind::kGradients, reduce_bytes);
   if (u.copy_in != kNone32) b_.segment(u.copy_in);
-  b_.free(MemoryKind::kGradients, gathered_bytes(u.parameters));
-  reducing_bytes_ = reduce_bytes;
+  drop(u.gradients);
+  reducing_ = {reduce_bytes};
+  // The share that comes out is the gradient itself in the first microbatch, and is added to it in those after.
+  const std::int64_t share = bytes_of(shard(u.parameters), job_.training.grad_reduce_dtype);
+  if (!job_.stack.gradient_buffer) {
+    b_.allocate(MemoryKind::kGradients, share, Stream::kGradReduce);
+    (microbatch == 0 ? made_ : reducing_).push_back(share);
+  }
   reduced_.push_back(b_.collective(Stream::kGradReduce, Request{Axis::kDp, CommKind::kReduceScatter, reduce_bytes}, b_.compute_done()));
 }
 
+/// Gradients of a layer, tensor by tensor, that stay after its backward pass: until the microbatch ends, or until the update.
+void DataParallel::keep_gradients(std::int32_t microbatch, const LayerSlot& layer) {
+  const workload::Training& t = job_.training;
+  if (sharded_parameters()) return;
+  const bool sharded = job_.parallelism.zero >= 2;
+  if (!job_.stack.gradient_buffer && microbatch == 0) {
+    for (const std::int64_t n : layer.tensors) {
+      made_.push_back(bytes_of(sharded ? shard(n) : n, t.grad_dtype));
+      b_.allocate(MemoryKind::kGradients, made_.back());
+    }
+  }
+  if (!job_.stack.parameter_gradients) return;
+  for (const std::int64_t n : layer.tensors) {
+    b_.allocate(MemoryKind::kGradients, bytes_of(n, t.param_dtype));
+    half_.push_back(bytes_of(n, t.param_dtype));
+  }
+}
+
+void DataParallel::drop(std::vector<std::int64_t>& gradients) {
+  for (const std::int64_t bytes : gradients) b_.free(MemoryKind::kGradients, bytes);
+  gradients.clear();
+}
+
 void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  keep_gradients(microbatch, chunks_[static_cast<std::size_t>(chunk)][layer]);
+  if (layer == 0) drop(half_);
   if (sharded_parameters()) {
-    reduce_unit(unit_index(chunk, layer));
+    Unit& unit = units_[unit_index(chunk, layer)];
+    for (const std::int64_t n : chunks_[static_cast<std::size_t>(chunk)][layer].tensors) {
+      unit.gradients.push_back(gathered_bytes(n));
+      b_.allocate(MemoryKind::kGradients, unit.gradients.back());
+    }
+    if (++unit.layers_done < unit.layers) return;
+    unit.layers_done = 0;
+    reduce_unit(unit_index(chunk, layer), microbatch);
     release_unit(unit_index(chunk, layer));
     return;
   }
@@ -240,14 +330,23 @@ void DataParallel::end_step(const std::vector<std::uint32_t>& optimizer_segments
   // The first segments are the gradient's (scale, norm); the norm's agreement stands before the update.
   for (std::size_t i = 0; i < optimizer_segments.size(); ++i) {
     if (i + 1 == optimizer_segments.size() && job_.stack.grad_norm) agree();
+    if (i + 1 == optimizer_segments.size() && !job_.stack.states_at_start) make_optimizer_states(true);
     b_.segment(optimizer_segments[i]);
   }
   free_reduced();
+  drop(made_);
+  // Where parameters do not lie in one buffer they are copied into one to be gathered, and out of another.
+  const bool copies = job_.stack.coalesced_copies && p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather;
+  const std::int64_t gathered = copies ? bytes_of(parameters_, t.param_dtype) : 0, own = copies ? bytes_of(shard(parameters_), t.param_dtype) : 0;
+  b_.allocate(MemoryKind::kBuffers, gathered);
+  b_.allocate(MemoryKind::kBuffers, own);
   if (p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather) {
     for (const std::vector<Bucket>& list : buckets_) {
       for (const Bucket& bucket : list) b_.collective(Stream::kCompute, Request{Axis::kDp, CommKind::kAllGather, bytes_of(bucket.parameters, t.param_dtype)});
     }
   }
+  b_.free(MemoryKind::kBuffers, own);
+  b_.free(MemoryKind::kBuffers, gathered);
   b_.host_work(job_.stack.step_us);
 }
 

@@ -47,12 +47,25 @@ class DataParallel {
   void make_units();
   Bucket& bucket_of(std::int32_t chunk, std::size_t layer);
   void gather_unit(std::size_t unit);
-  void use_unit(std::size_t unit);
+  void use_unit(std::size_t unit, bool forward);
+  void free_copied();
   void release_unit(std::size_t unit);
-  void reduce_unit(std::size_t unit);
+  void reduce_unit(std::size_t unit, std::int32_t microbatch);
   void free_reduced();
+  void make_states();
+  void make_optimizer_states(bool first_step);
+  void keep_gradients(std::int32_t microbatch, const LayerSlot& layer);
+  void drop(std::vector<std::int64_t>& gradients);
+  template <class F>
+  void for_tensors(F&& f) const {
+    for (const ChunkLayers& chunk : chunks_) {
+      for (const LayerSlot& layer : chunk) {
+        for (const std::int64_t n : layer.tensors) f(n);
+      }
+    }
+  }
   [[nodiscard]] std::int64_t gathered_bytes(std::int64_t parameters) const;
-  [[nodiscard]] std::size_t unit_index(std::int32_t chunk, std::size_t layer) const { return first_unit_[static_cast<std::size_t>(chunk)] + layer; }
+  [[nodiscard]] std::size_t unit_index(std::int32_t chunk, std::size_t layer) const { return unit_of_[static_cast<std::size_t>(chunk)][layer]; }
   [[nodiscard]] bool sharded_parameters() const { return job_.parallelism.zero >= 3 && group_ > 1; }
   [[nodiscard]] std::int64_t shard(std::int64_t parameters) const { return (parameters + group_ - 1) / group_; }
 
@@ -64,15 +77,20 @@ class DataParallel {
   std::vector<std::uint32_t> reduced_;             // events of reductions still to wait for
   struct Unit {
     std::int64_t parameters = 0;
-    bool resident = false;
+    std::vector<std::int64_t> tensors;    ///< elements of each parameter
+    std::vector<std::int64_t> gradients;  ///< bytes of those that wait for the reduction
+    std::int32_t layers = 0, layers_done = 0;  ///< layers in it; those whose backward pass is done
+    bool root = false, resident = false;
     std::uint32_t gathered = kNoEvent;
     std::uint32_t copy_out = kNone32, copy_in = kNone32;  // segments
   };
   static constexpr std::uint32_t kNone32 = UINT32_MAX;
   std::vector<Unit> units_;
-  std::vector<std::size_t> first_unit_;
+  std::vector<std::vector<std::size_t>> unit_of_;  // by chunk and layer
+  std::int64_t copied_bytes_ = 0;                  // gather buffer that has been copied out and still stands
   std::uint32_t last_copied_ = kNoEvent;           // copy-out of the unit gathered last: frees the gather buffer
-  std::int64_t reducing_bytes_ = 0;                // gradient bytes that the reduction in flight still reads
+  std::vector<std::int64_t> reducing_;             // bytes of the gradients that the reduction in flight still reads
+  std::vector<std::int64_t> half_, made_;          // bytes of gradients kept until the microbatch ends, and until the update
 };
 
 }  // namespace orrery::program

@@ -58,10 +58,18 @@ Stack read_stack(const Value& stack) {
   s.context_gib = number(memory.at("context_gib"));
   s.distributed_gib = number(memory.at("distributed_gib"));
   s.workspace_gib = number(memory.at("workspace_gib"));
-  s.fragmentation = number(memory.at("fragmentation"), 1);
+  if (memory.at("allocator").is_string()) {
+    const std::string& allocator = memory.at("allocator").as_string();
+    s.allocator = allocator == "exact" ? AllocatorKind::kExact : allocator == "expandable_segments" ? AllocatorKind::kExpandableSegments : AllocatorKind::kCaching;
+  }
   s.nccl_channel_buffers = flag(memory.at("nccl_channel_buffers"), true);
   s.weight_gradient_buffer = flag(memory.at("weight_gradient_buffer"));
   s.parameter_gradients = flag(memory.at("parameter_gradients"));
+  s.reduction_buckets = flag(memory.at("reduction_buckets"));
+  s.coalesced_copies = flag(memory.at("coalesced_copies"));
+  s.gradient_buffer = flag(memory.at("gradient_buffer"), true);
+  s.states_at_start = flag(memory.at("states_at_start"));
+  s.root_unit = flag(dp.at("fsdp_root_unit"));
   const Value& layout = stack.at("layout");
   s.vocab_multiple = static_cast<std::int64_t>(number(layout.at("vocab_multiple"), 1));
   s.launch_order_serial = flag(layout.at("launch_order_serial"));

@@ -102,7 +102,9 @@ Value stages(const Summary& s) {
                           {"ranks", row.ranks},
                           {"compute_s", row.compute_s},
                           {"bubble_s", row.bubble_s},
-                          {"peak_gib", gib(row.peak_bytes)}});
+                          {"peak_gib", gib(row.peak_bytes)},
+                          {"peak_allocated_gib", gib(row.allocated_bytes)},
+                          {"peak_reserved_gib", gib(row.reserved_bytes)}});
   return rows;
 }
 

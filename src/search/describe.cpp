@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "orrery/base/assert.hpp"
+#include "orrery/program/blocks.hpp"
 #include "orrery/search/search.hpp"
 
 namespace orrery::search {
@@ -74,6 +75,11 @@ void programs(Inputs& in, const simulate::Outcome& out) {
     metrics::ProgramInfo p;
     p.stage = out.program->roles[role].stage;
     p.framework_bytes = runtime_bytes(out, role);
+    const std::int64_t left = in.gpu.memory_capacity.value() - p.framework_bytes;
+    const program::Footprint footprint = program::replay(out.program->roles[role].blocks, out.job.stack.allocator, left);
+    p.allocated_bytes = footprint.allocated;
+    p.reserved_bytes = footprint.reserved;
+    p.kind_bytes.assign(footprint.by_kind.begin(), footprint.by_kind.end());
     const std::vector<lower::SegmentCost>& costs = out.lowered->segments[role];
     for (std::size_t s = 0; s < costs.size(); ++s) {
       metrics::SegmentInfo info;
@@ -129,7 +135,6 @@ Inputs describe(const simulate::Outcome& out, bool full) {
   in.full_ranks = static_cast<std::int64_t>(out.lowered->input.ranks.size());
   in.full_links = static_cast<std::int64_t>(out.lowered->input.resources.size());
   in.hardware_flops = program::hardware_flops(*out.program, out.job.parallelism);
-  in.reserved_over_allocated = out.job.stack.fragmentation;
   for (const program::Role& role : out.program->roles)
     if (role.host_bytes > in.host_bytes.value_or(0)) in.host_bytes = role.host_bytes;
   for (const char* kind : program::kMemoryKindNames) in.memory_kinds.emplace_back(kind);

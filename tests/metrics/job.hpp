@@ -72,6 +72,9 @@ inline Job job(bool folded) {
     optimizer.origin_ps[static_cast<std::size_t>(Origin::kDatasheet)] = 1;
     optimizer.class_ps = {0, 0, 1};
     p.segments = {compute, optimizer};
+    p.kind_bytes = {10 * kGiB, 20 * kGiB, 30 * kGiB, (stage == 0 ? 12 : 4) * kGiB, 1 * kGiB, 0};
+    p.allocated_bytes = p.reserved_bytes = (stage == 0 ? 73 : 65) * kGiB;
+    p.framework_bytes = 2 * kGiB;
     in.programs.push_back(p);
   }
   in.memory_kinds = {"parameters", "gradients", "optimizer", "activations", "buffers", "framework"};

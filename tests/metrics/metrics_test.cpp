@@ -90,12 +90,12 @@ TEST_CASE("every precision has its own dense peak") {
 
 TEST_CASE("memory is that of the lowest rank with the highest peak, and its kinds sum to it") {
   Job j = job(false);
-  j.inputs.reserved_over_allocated = 1.1;
-  j.inputs.programs[0].framework_bytes = kGiB / 2;
+  j.inputs.programs[0].reserved_bytes = 80 * kGiB;
+  j.inputs.programs[0].framework_bytes = 5 * kGiB / 2;
   const Summary s = summary(j);
   CHECK(s.memory.worst_rank == 0);
   CHECK(s.memory.allocated_bytes == 73 * kGiB);
-  CHECK(s.memory.reserved_bytes == static_cast<std::int64_t>(std::ceil(73.0 * static_cast<double>(kGiB) * 1.1)));
+  CHECK(s.memory.reserved_bytes == 80 * kGiB);
   CHECK(s.memory.peak_bytes == s.memory.reserved_bytes + 2 * kGiB + kGiB / 2);
   std::int64_t kinds = 0;
   for (const auto& [name, bytes] : s.memory.by_kind) kinds += bytes;
@@ -132,6 +132,8 @@ TEST_CASE("stages carry their own layers, ranks, mean times and highest peak") {
   CHECK(s.stages[1].compute_s == Approx(70 * us));
   CHECK(s.stages[0].bubble_s == Approx(20 * us));
   CHECK(s.stages[0].peak_bytes == 75 * kGiB);
+  CHECK(s.stages[0].allocated_bytes == 73 * kGiB);
+  CHECK(s.stages[1].reserved_bytes == 65 * kGiB);
   CHECK(s.stages[1].peak_bytes == 67 * kGiB);
 }
 

@@ -36,6 +36,11 @@ def step_time(case):
 ALLOCATED = ("simumax_b200",)
 
 
+# Sources whose figure is that of one pipeline stage rather than of the worst rank. nanotron's table is written by a rank of the first stage: the
+# parameter counts in it ("local_params_logging_rank") are those of the embedding and its layers.
+STAGE = {"nanotron_bench_success": 0, "nanotron_bench_oom": 0}
+
+
 def memory(source, case):
     """(GiB, member of the report's memory section) or (None, None)."""
     m = case["measured"]

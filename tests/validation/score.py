@@ -28,16 +28,22 @@ class Row:
         return predicted / self.time_s - 1 if predicted and self.time_s else None
 
     @property
+    def predicted_gib(self):
+        if not self.report or not self.memory_member:
+            return None
+        stage = measured.STAGE.get(self.source)
+        return (self.report["memory"] if stage is None else self.report["stages"][stage]).get(self.memory_member)
+
+    @property
     def memory_error(self):
-        predicted = (self.report or {}).get("memory", {}).get(self.memory_member) if self.memory_member else None
-        return predicted / self.memory_gib - 1 if predicted else None
+        return self.predicted_gib / self.memory_gib - 1 if self.predicted_gib else None
 
     def record(self):
         r = self.report or {}
         return {"source": self.source, "id": self.case["id"], "verdict": self.verdict.kind, "group": list(self.group), "where": self.case.get("where"),
                 "completed": self.case.get("completed"), "measured_s": self.time_s, "measured_from": self.time_from,
                 "predicted_s": r.get("step", {}).get("time_s"), "time_error": self.time_error, "measured_gib": self.memory_gib,
-                "memory_member": self.memory_member, "predicted_gib": r.get("memory", {}).get(self.memory_member) if self.memory_member else None,
+                "memory_member": self.memory_member, "predicted_gib": self.predicted_gib,
                 "memory_error": self.memory_error, "fits": r.get("memory", {}).get("fits"), "breakdown": r.get("breakdown"), "failure": self.failure}
 
 

@@ -55,7 +55,10 @@ struct SegmentInfo {
 struct ProgramInfo {
   std::int64_t stage = 0;
   std::vector<SegmentInfo> segments;
-  std::int64_t framework_bytes = 0;  ///< device memory beside the program's own allocations: context, NCCL, workspaces
+  std::int64_t framework_bytes = 0;  ///< device memory beside the program's own allocations: context, NCCL
+  std::int64_t allocated_bytes = 0;  ///< peak of what its tensors take of the allocator
+  std::int64_t reserved_bytes = 0;   ///< peak of what the allocator takes of the device
+  std::vector<std::int64_t> kind_bytes;  ///< of allocated_bytes, by memory kind
 };
 
 /// One engine resource; of a class, its lowest member.
@@ -94,7 +97,6 @@ struct Inputs {
   std::vector<LinkInfo> links;                    ///< by engine resource
   std::function<std::string(std::uint32_t)> link_name;
   std::vector<std::string> memory_kinds;          ///< by engine memory kind, names of memory.by_kind_gib
-  double reserved_over_allocated = 1;             ///< what the caching allocator holds over what tensors use, >= 1
   std::optional<std::int64_t> host_bytes;         ///< offloaded state, per rank
   Origin host_origin = Origin::kDefault;          ///< of launch and host times
   std::optional<std::string> currency;            ///< of price_per_gpu_hour

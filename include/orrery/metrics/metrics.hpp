@@ -49,7 +49,8 @@ struct Memory {
 };
 
 struct Stage {
-  std::int64_t stage = 0, chunks = 0, layers = 0, ranks = 0, peak_bytes = 0;
+  std::int64_t stage = 0, chunks = 0, layers = 0, ranks = 0;
+  std::int64_t peak_bytes = 0, allocated_bytes = 0, reserved_bytes = 0;  ///< as in Memory, of its worst rank
   double compute_s = 0, bubble_s = 0;  ///< mean over its ranks; compute without the optimizer
 };
 

@@ -89,6 +89,10 @@ double closed_form_efficiency(const Parallelism& p, std::int64_t microbatches);
 std::vector<std::int64_t> split_layers(std::int64_t layers, std::int64_t chunks, bool account_for_embedding, bool account_for_loss,
                                        std::string_view uneven);
 
+/// Layers of each stage where a stage is full once the cost so far passes its share of the whole, the head (last) counted: how nanotron cuts
+/// a model (nanotron src/nanotron/models/base.py, build_model). Stages may be left without layers.
+std::vector<std::int64_t> split_layers_by_cost(std::int64_t layers, std::int64_t stages, double layer_cost, double head_cost);
+
 /// Reads and checks the whole layout: sizes multiply to the GPUs, batch divides, heads and kv_heads and ffn divide by tp, layers fit
 /// the stages, the schedule admits pp, vp and microbatches. `gpus` is how many GPUs the job uses. All problems at once.
 /// `scenario` is resolved; of its stack only layout.uneven_layers is read ("refuse" where the stack does not say).

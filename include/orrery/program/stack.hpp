@@ -6,6 +6,7 @@
 #include <string>
 
 #include "orrery/document/value.hpp"
+#include "orrery/program/allocator.hpp"
 
 namespace orrery::program {
 
@@ -25,8 +26,15 @@ struct Stack {
   // end of step
   bool grad_norm = true, tied_embedding_all_reduce = true, norm_gradient_all_reduce = true, inf_check = false;
   // memory
-  double context_gib = 0, distributed_gib = 0, workspace_gib = 0, fragmentation = 1;
-  bool nccl_channel_buffers = true, weight_gradient_buffer = false, parameter_gradients = false;
+  double context_gib = 0, distributed_gib = 0, workspace_gib = 0;
+  AllocatorKind allocator = AllocatorKind::kCaching;
+  bool nccl_channel_buffers = true, weight_gradient_buffer = false;
+  bool parameter_gradients = false;     ///< a microbatch's gradients, in the parameters' type, until it has been added to the buffer
+  bool reduction_buckets = false;       ///< buffers of the gradients' size beside them, in the parameters' type (DistributedDataParallel)
+  bool coalesced_copies = false;        ///< collectives over many tensors copy them into and out of one
+  bool gradient_buffer = true;          ///< gradients live in a buffer for the whole job; false: backward makes them, the update drops them
+  bool states_at_start = false;         ///< optimizer states are made before the first step, not by the first update
+  bool root_unit = false;               ///< FSDP: what no block wraps is one unit, which stays gathered until backward has passed it
   // layout
   std::int64_t vocab_multiple = 1;
   bool launch_order_serial = false;

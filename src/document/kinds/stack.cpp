@@ -78,6 +78,7 @@ Type data_parallel() {
       member("bucket_parameters", integer(), "parameters of a gradient bucket at least; null: one bucket holds all"),
       member("bucket_parameters_per_rank", integer(0), "at least this many times the data-parallel size").otherwise(0),
       member("fsdp_prefetch", integer(0, 1024), "units gathered ahead of the one that computes").otherwise(1),
+      member("fsdp_root_unit", boolean(), "embedding and head, which no block wraps, are one unit, gathered from the first forward layer to the last backward layer").otherwise(false),
       member("fsdp_copies", boolean(), "gathered parameters and gradients are copied out of and into the communication buffers").otherwise(false),
   });
 }
@@ -113,16 +114,20 @@ Type memory() {
       gib("distributed_gib", 1.0, "what torch.distributed takes beyond NCCL's channel buffers"),
       member("nccl_channel_buffers", boolean(), "NCCL's buffers per channel and communicator count").otherwise(true),
       gib("workspace_gib", 0.03125, "cuBLAS workspaces"),
-      member("fragmentation", number(1, 4), "reserved over allocated memory, beyond what the rounding of blocks makes").otherwise(1.05),
+      member("allocator", choice({{"caching"}, {"expandable_segments"}, {"exact"}}), "what reserves device memory: PyTorch's caching allocator, the same with expandable segments, or exactly what tensors use").otherwise("caching"),
       member("weight_gradient_buffer", boolean(), "one weight gradient at a time has a buffer of its own").otherwise(true),
-      member("parameter_gradients", boolean(), "every parameter's own gradient, in the parameters' type, stays beside the buffer that gradients are accumulated in").otherwise(false),
+      member("parameter_gradients", boolean(), "a microbatch's gradients, in the parameters' type, stay until its backward pass has ended and they are added to the buffer").otherwise(false),
+      member("reduction_buckets", boolean(), "buckets of all gradients' size, in the parameters' type, are kept beside the gradients").otherwise(false),
+      member("coalesced_copies", boolean(), "a collective over many tensors copies them into one buffer and out of another").otherwise(false),
+      member("gradient_buffer", boolean(), "gradients live in one buffer for the whole job; false: backward makes them and the update drops them").otherwise(true),
+      member("states_at_start", boolean(), "optimizer states are made before the first step; false: the first update makes them").otherwise(false),
   });
 }
 
 Type layout() {
   return object({
       member("vocab_multiple", integer(1, 1 << 20), "the vocabulary is padded to this times tp").otherwise(1),
-      member("uneven_layers", choice({{"refuse"}, {"front"}, {"back"}}), "where a remainder of layers goes: nowhere, to the first stages, to the last").otherwise("refuse"),
+      member("uneven_layers", choice({{"refuse"}, {"front"}, {"back"}, {"cost"}}), "where a remainder of layers goes: nowhere, to the first stages, to the last; cost: stages of equal cost, the head counted").otherwise("refuse"),
       member("launch_order_serial", boolean(), "CUDA_DEVICE_MAX_CONNECTIONS=1: communication kernels wait behind compute launches").otherwise(false),
   });
 }
