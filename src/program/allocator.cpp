@@ -1,6 +1,7 @@
 #include "orrery/program/allocator.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "orrery/base/assert.hpp"
 #include "orrery/base/units.hpp"
@@ -209,6 +210,8 @@ bool CachingAllocator::make_room(std::int64_t bytes) {
   bool released = false;
   for (std::uint32_t pool = 0; pool < pools_.size(); ++pool) released = release(pool) || released;
   if (released) ++retries_;
+  // Out of memory: from here on the question is only how much there would have to be.
+  if (reserved_ + bytes > limit_) limit_ = std::numeric_limits<std::int64_t>::max() / 2;
   return released;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 
 #include "data_parallel.hpp"
 #include "orrery/base/assert.hpp"
@@ -86,12 +87,17 @@ ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const worklo
   return out;
 }
 
-std::int64_t largest_weight(const Job& job) {
-  const workload::Model& m = job.model;
-  const std::int64_t t = job.parallelism.tp;
-  const std::int64_t mlp = m.hidden * m.ffn_hidden * (m.gated_mlp ? 2 : 1);
-  const std::int64_t qkv = m.hidden * m.head_dim * (m.heads + 2 * m.kv_heads);
-  return std::max({mlp, qkv, m.hidden * m.vocab}) / t;
+/// Elements of the matrices of a stage's decoder layers, one of every size. Where the weight-gradient GEMM adds to the main gradient itself,
+/// autograd still has to be handed a gradient: Transformer Engine keeps a dummy of every shape for that (module/base.py, get_dummy_wgrad).
+std::set<std::int64_t> matrix_sizes(const std::vector<ChunkLayers>& chunks) {
+  std::set<std::int64_t> sizes;
+  for (const ChunkLayers& chunk : chunks) {
+    for (const LayerSlot& layer : chunk) {
+      // The last tensor stands for what is no matrix.
+      if (layer.passes->kind == LayerKind::kDecoder) sizes.insert(layer.tensors.begin(), layer.tensors.end() - 1);
+    }
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -149,9 +155,12 @@ Program build(const Job& job) {
     DataParallel data_parallel(builder, job, chunks, microbatches);
     role.parameters = data_parallel.parameters();
 
-    // Runtime buffers that live for the whole step: library workspaces and a gradient of the largest weight (modelling 5.6).
+    // Runtime buffers that live for the whole job: library workspaces and dummy gradients.
     builder.allocate(MemoryKind::kBuffers, static_cast<std::int64_t>(job.stack.workspace_gib * static_cast<double>(kGiB)));
-    if (job.stack.weight_gradient_buffer) builder.allocate(MemoryKind::kBuffers, 2 * largest_weight(job));
+    if (job.stack.weight_gradient_buffer) {
+      const auto element = static_cast<std::int64_t>(workload::element_bytes(job.training.activation_dtype));
+      for (const std::int64_t n : matrix_sizes(chunks)) builder.allocate(MemoryKind::kBuffers, element * n);
+    }
     data_parallel.begin_step();
     Pipeline(builder, data_parallel, job, chunks, stage).run(plan::schedule_order(p, stage, microbatches));
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "orrery/base/assert.hpp"
 
@@ -214,18 +216,21 @@ void DataParallel::reduce(Bucket& bucket) {
   const workload::Training& t = job_.training;
   const CommKind kind = job_.parallelism.zero >= 1 ? CommKind::kReduceScatter : CommKind::kAllReduce;
   const Request request{Axis::kDp, kind, bytes_of(bucket.parameters, t.grad_reduce_dtype)};
-  // A flat copy of what is reduced, and one of the share that comes out, live until the next bucket is under way.
-  const std::int64_t copy = job_.stack.coalesced_copies && group_ > 1 ? request.bytes : 0;
-  const std::int64_t share = kind == CommKind::kReduceScatter ? copy / group_ : 0;
-  b_.allocate(MemoryKind::kGradients, copy);
-  b_.allocate(MemoryKind::kGradients, share);
+  // Flat copies of what is reduced, one for each rank of the group, and one of the share that comes out live until the next bucket is under way.
+  std::vector<std::int64_t> held = {bucket.held};
+  if (job_.stack.coalesced_copies && group_ > 1 && kind == CommKind::kReduceScatter) {
+    const std::int64_t share = (request.bytes + group_ - 1) / group_;
+    held.insert(held.end(), static_cast<std::size_t>(group_) + 1, share);
+    b_.account(ItemKind::kAllocate, MemoryKind::kGradients, (group_ + 1) * share);
+    for (std::int64_t i = 0; i <= group_; ++i) b_.blocks().allocate(MemoryKind::kGradients, share);
+  }
   if (job_.parallelism.overlap_grad_reduce) {
     reduced_.push_back(b_.collective(Stream::kGradReduce, request, b_.compute_done()));
   } else {
     b_.collective(Stream::kCompute, request);
   }
   free_reduced();
-  reducing_ = {bucket.held, copy, share};
+  reducing_ = std::move(held);
   bucket.held = 0;
 }
 
@@ -266,7 +271,8 @@ void DataParallel::keep_gradients(std::int32_t microbatch, const LayerSlot& laye
 }
 
 void DataParallel::drop(std::vector<std::int64_t>& gradients) {
-  for (const std::int64_t bytes : gradients) b_.free(MemoryKind::kGradients, bytes);
+  b_.account(ItemKind::kFree, MemoryKind::kGradients, std::accumulate(gradients.begin(), gradients.end(), std::int64_t{0}));
+  for (const std::int64_t bytes : gradients) b_.blocks().free(MemoryKind::kGradients, bytes);
   gradients.clear();
 }
 
@@ -335,18 +341,18 @@ void DataParallel::end_step(const std::vector<std::uint32_t>& optimizer_segments
   }
   free_reduced();
   drop(made_);
-  // Where parameters do not lie in one buffer they are copied into one to be gathered, and out of another.
+  // Where parameters do not lie in one buffer their shares are copied into one to be gathered, and each rank's out of another.
   const bool copies = job_.stack.coalesced_copies && p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather;
-  const std::int64_t gathered = copies ? bytes_of(parameters_, t.param_dtype) : 0, own = copies ? bytes_of(shard(parameters_), t.param_dtype) : 0;
-  b_.allocate(MemoryKind::kBuffers, gathered);
-  b_.allocate(MemoryKind::kBuffers, own);
+  const std::int64_t pieces = copies ? group_ + 1 : 0, piece = bytes_of(shard(parameters_), t.param_dtype);
+  b_.account(ItemKind::kAllocate, MemoryKind::kBuffers, pieces * piece);
+  for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().allocate(MemoryKind::kBuffers, piece);
   if (p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather) {
     for (const std::vector<Bucket>& list : buckets_) {
       for (const Bucket& bucket : list) b_.collective(Stream::kCompute, Request{Axis::kDp, CommKind::kAllGather, bytes_of(bucket.parameters, t.param_dtype)});
     }
   }
-  b_.free(MemoryKind::kBuffers, own);
-  b_.free(MemoryKind::kBuffers, gathered);
+  b_.account(ItemKind::kFree, MemoryKind::kBuffers, pieces * piece);
+  for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().free(MemoryKind::kBuffers, piece);
   b_.host_work(job_.stack.step_us);
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("where the device is full, segments without a block in use are given b
   a.allocate(60 * kMiB, 1);  // another stream: the cached 60 MiB go back first
   CHECK(a.retries() == 1);
   CHECK(a.reserved() == 100 * kMiB);
-  a.allocate(20 * kMiB, 0);  // nothing is cached: served beyond the limit, so that what is missing shows
+  a.allocate(20 * kMiB, 0);  // nothing is cached: served beyond the limit, which is lifted, so that what is missing shows
   CHECK(a.retries() == 1);
   CHECK(a.reserved() == 120 * kMiB);
   a.free(second);

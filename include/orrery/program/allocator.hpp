@@ -32,7 +32,7 @@ class CachingAllocator {
   /// `limit`: bytes that the driver has for segments.
   CachingAllocator(AllocatorKind kind, std::int64_t limit) : kind_(kind), limit_(limit) {}
 
-  /// bytes > 0, stream < 256. Beyond the limit it is served all the same once nothing cached is left, so that reserved() says by how much.
+  /// bytes > 0, stream < 256. Where the limit does not hold even once nothing cached is left, it is lifted, and reserved() says what it takes.
   Block allocate(std::int64_t bytes, std::uint32_t stream);
   /// A block in use.
   void free(Block block);

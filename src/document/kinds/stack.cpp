@@ -115,7 +115,7 @@ Type memory() {
       member("nccl_channel_buffers", boolean(), "NCCL's buffers per channel and communicator count").otherwise(true),
       gib("workspace_gib", 0.03125, "cuBLAS workspaces"),
       member("allocator", choice({{"caching"}, {"expandable_segments"}, {"exact"}}), "what reserves device memory: PyTorch's caching allocator, the same with expandable segments, or exactly what tensors use").otherwise("caching"),
-      member("weight_gradient_buffer", boolean(), "one weight gradient at a time has a buffer of its own").otherwise(true),
+      member("weight_gradient_buffer", boolean(), "a dummy weight gradient of every matrix shape of a layer is kept, in the activations' type (Transformer Engine)").otherwise(true),
       member("parameter_gradients", boolean(), "a microbatch's gradients, in the parameters' type, stay until its backward pass has ended and they are added to the buffer").otherwise(false),
       member("reduction_buckets", boolean(), "buckets of all gradients' size, in the parameters' type, are kept beside the gradients").otherwise(false),
       member("coalesced_copies", boolean(), "a collective over many tensors copies them into one buffer and out of another").otherwise(false),
