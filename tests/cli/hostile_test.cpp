@@ -186,7 +186,7 @@ TEST_CASE("a model that does not fit says by how much and what would help, ends 
   const std::string path = folder.write("small.json", kSmall), report = folder.file("report.json");
   const Said said = command({"simulate", path, "--quiet", "--json", report, "--set", "cluster.node.gpu.memory_capacity_gib=16"});
   CHECK(said.code == cli::kNo);
-  CHECK(said.err == "orrery: does not fit: rank 4 needs 29.13 GiB of 16.00, 13.13 GiB too much; twice the tp or pp frees up to 11.2 GiB, not enough alone\n");
+  CHECK(said.err == "orrery: does not fit: rank 4 needs 28.40 GiB of 16.00, 12.40 GiB too much; twice the tp or pp frees up to 11.2 GiB, not enough alone\n");
   CHECK(said.out.find("  does not fit in 16.00 GiB: ") != std::string::npos);
   const auto text = document::read_file(report);
   REQUIRE(text);
