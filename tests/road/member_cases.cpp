@@ -210,7 +210,7 @@ const std::vector<MemberCase>& member_cases() {
     {"/stack/memory/workspace_gib", "2", ""},
     {"/stack/memory/allocator", "exact", ""},
     {"/stack/memory/weight_gradient_buffer", "false", ""},
-    {"/stack/memory/parameter_gradients", "true", ""},
+    {"/stack/memory/parameter_gradients", "true", "training.sequence_length=64"},
     {"/stack/memory/reduction_buckets", "true", ""},
     {"/stack/memory/coalesced_copies", "true", "parallelism.zero=1 parallelism.overlap.param_gather=false"},
     {"/stack/memory/gradient_buffer", "false", ""},
