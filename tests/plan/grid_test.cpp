@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <rapidcheck.h>
 #include <set>
 
@@ -151,4 +152,26 @@ TEST_CASE("chunk c of stage s is entry c*pp + s; the first holds the embedding, 
   CHECK_FALSE(chunk_of(p, 0, 1).head);
   CHECK(chunk_of(p, 1, 0).layers == 2);
   CHECK(chunk_of(p, 0, 1).layers == 3);
+}
+
+TEST_CASE("stages of equal cost hold what nanotron's published runs say their first stage holds") {
+  // 28 layers of hidden 3072, ffn 8192, 32 heads of 96 and a head over 131072 words, which costs as much as 3.6 layers. The runs print 2.21 G,
+  // 1.31 G and 856 M parameters on a first stage of 2, 4 and 8: 16, 8 and 4 layers of 113.2 M beside an embedding of 403 M.
+  const double h = 3072, layer = h * (4 * 32 * 96.0 + 3 * 8192), head = h * 131072;
+  const auto split = [&](std::int64_t stages) { return split_layers_by_cost(28, stages, layer, head); };
+  CHECK(split(1) == std::vector<std::int64_t>{28});
+  CHECK(split(2) == std::vector<std::int64_t>{16, 12});
+  CHECK(split(4) == std::vector<std::int64_t>{8, 8, 8, 4});
+  CHECK(split(8) == std::vector<std::int64_t>{4, 4, 4, 4, 4, 4, 4, 0});
+}
+
+TEST_CASE("stages of equal cost hold all layers, and none more than its share and one") {
+  CHECK(rc::check("by cost", [] {
+    const std::int64_t layers = *rc::gen::inRange(1, 130), stages = *rc::gen::inRange(1, 20);
+    const double head = *rc::gen::inRange(0, 200) / 10.0;
+    const auto split = split_layers_by_cost(layers, stages, 1, head);
+    RC_ASSERT(std::accumulate(split.begin(), split.end(), std::int64_t{0}) == layers);
+    const double share = (static_cast<double>(layers) + head) / static_cast<double>(stages);
+    for (std::size_t i = 0; i + 1 < split.size(); ++i) RC_ASSERT(static_cast<double>(split[i]) <= share + 1);
+  }));
 }
