@@ -59,14 +59,15 @@ class ModelVerb : public Verb {
     workload::Shard shard;
     shard.sequence = sequence_;
     std::vector<LayerSum> list;
-    struct Part { workload::LayerKind kind; const char* name; std::int64_t count; };
-    for (const Part& part : {Part{workload::LayerKind::kEmbedding, "embedding", 1}, Part{workload::LayerKind::kDecoder, "decoder", model.layers},
-                             Part{workload::LayerKind::kHead, "head", 1}}) {
-      const workload::Layer layer = workload::make_layer(part.kind, model, training(), shard, workload::StackKernels());
-      LayerSum sum{part.name, part.count, layer.parameters.total(), 0, flops(layer.forward), flops(layer.backward)};
+    const auto add = [&](workload::LayerKind kind, const workload::Block& block, std::int64_t count) {
+      const workload::Layer layer = workload::make_layer(kind, model, training(), shard, workload::StackKernels(), block);
+      LayerSum sum{layer.name, count, layer.parameters.total(), 0, flops(layer.forward), flops(layer.backward)};
       for (const workload::SavedTensor& t : layer.saved) sum.saved_bytes += t.bytes;
       list.push_back(std::move(sum));
-    }
+    };
+    add(workload::LayerKind::kEmbedding, {}, 1);
+    for (const workload::BlockCount& b : workload::blocks_of(model)) add(workload::LayerKind::kDecoder, b.block, b.layers);
+    add(workload::LayerKind::kHead, {}, 1);
     return list;
   }
 
@@ -91,9 +92,9 @@ class ModelVerb : public Verb {
     row("bf16 weights", fmt::format("{:.2f} GiB", 2 * static_cast<double>(counts.parameters) / static_cast<double>(kGiB)));
     text += "\n  training GFLOP per token\n";
     for (const auto& [name, value] : metrics::flops_per_token(counts)) row(name, fmt::format("{:.3f}", value / 1e9));
-    text += fmt::format("\n  {:<10}{:>6}{:>15}{:>14}{:>14}{:>13}\n", "layer", "count", "parameters", "forward TF", "backward TF", "kept MiB");
+    text += fmt::format("\n  {:<20}{:>6}{:>15}{:>14}{:>14}{:>13}\n", "layer", "count", "parameters", "forward TF", "backward TF", "kept MiB");
     for (const LayerSum& l : layers)
-      text += fmt::format("  {:<10}{:>6}{:>15}{:>14.4f}{:>14.4f}{:>13.1f}\n", l.name, l.count, l.parameters, l.forward_flops / 1e12, l.backward_flops / 1e12,
+      text += fmt::format("  {:<20}{:>6}{:>15}{:>14.4f}{:>14.4f}{:>13.1f}\n", l.name, l.count, l.parameters, l.forward_flops / 1e12, l.backward_flops / 1e12,
                           static_cast<double>(l.saved_bytes) / static_cast<double>(kMiB));
     return text;
   }

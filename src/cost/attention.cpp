@@ -6,6 +6,11 @@
 // factor joins the two bounds, work and longest tile: xi = 1 adds them (tiles in order), xi = 0 takes the larger (tiles balanced). Q is not
 // rounded up and xi <= 1, so that the time never falls when tokens or heads are added. R and s0 belong to a kernel and a head dim; between
 // two dims R is interpolated, below the smallest it falls with the dim (the kernel pads). FLOPs are the mask's own (causal: half).
+//
+// In the same terms a mask leaves a query k keys on the mean (causal: s/2, a window: nearly w) and the kernel computes k + s0/2 of them,
+// so the factor is 1 + (s0/2)/k, causal or not. A window's left edge is a second diagonal: blocks of key tiles that it cuts are computed
+// whole, half a query tile and half a key tile more for every query that has the window full. The longest query tile then has not s keys
+// but the window's and its own, so windows balance themselves.
 #include <algorithm>
 #include <cmath>
 
@@ -18,9 +23,31 @@ constexpr double kMicro = 1e-6;
 /// Share of the memory bandwidth that reading q, k, v and writing o reaches: a copy's.
 constexpr double kBandwidthShare = 0.85;
 constexpr double kSharpest = 0.05;  ///< below it the p-norm is its maximum, and its powers would overflow
+/// Keys of a block that a window's edge cuts (flash-attention hopper/tile_size.h: 128 to 176 at head dim 64 to 128).
+constexpr double kKeyTile = 128;
+
+/// Keys of a query under the mask: on the mean, of the query tile that has most, and computed in vain at a window's left edge.
+struct Keys {
+  double mean = 0, most = 0, cut = 0;
+};
+Keys keys_of(const workload::Attention& a, double tile) {
+  const double s = static_cast<double>(a.seq_kv);
+  Keys k{s * a.visible(), s, 0};
+  if (a.window == 0 || a.window >= a.seq_kv) return k;
+  const double w = static_cast<double>(a.window);
+  if (a.chunked) {
+    k.most = w;
+    return k;
+  }
+  k.most = std::min(s, w + 0.5 * tile);
+  // Never more than without a window, where those blocks are computed anyway.
+  k.cut = std::min((a.causal ? 1 : 2) * 0.5 * (tile + kKeyTile) * (1 - w / s), (a.causal ? 0.5 : 1) * s - k.mean);
+  return k;
+}
 }  // namespace
 
-AttentionModel::AttentionModel(std::vector<calibration::AttentionProfile> entries, double sm_rate) : sm_rate_(sm_rate) {
+AttentionModel::AttentionModel(std::vector<calibration::AttentionProfile> entries, double sm_rate, double special_rate)
+    : sm_rate_(sm_rate), special_rate_(special_rate) {
   if (entries.empty()) entries.emplace_back();
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.dim < b.dim; });
   origin_ = Origin::kMeasured;
@@ -44,13 +71,21 @@ KernelTime AttentionModel::time(const workload::Attention& a, const Available& d
 
   const double sq = static_cast<double>(a.seq_q), skv = static_cast<double>(a.seq_kv);
   const double heads = static_cast<double>(a.batch) * static_cast<double>(a.heads);
-  const double query_tiles = sq / between(&Row::tile);
-  const double work = heads * (a.causal ? 0.5 * (query_tiles + 1) : query_tiles) / device.sms;  // W
+  const double tile = between(&Row::tile);
+  const double query_tiles = sq / tile;
+  const Keys keys = keys_of(a, tile);
+  // W: causal without a window (s/2 + tile/2)/s of the longest tile on the mean, which is (Q + 1)/2 of Q; without a mask all alike.
+  const double mean_of_longest = a.causal || a.window > 0 ? std::min(1.0, (keys.mean + 0.5 * tile) / keys.most) : 1;
+  const bool plain = keys.most == skv && keys.cut == 0;
+  const double work = heads * (plain ? (a.causal ? 0.5 * (query_tiles + 1) : query_tiles) : query_tiles * mean_of_longest) / device.sms;
   const double saturation = between(a.causal ? &Row::causal : &Row::full);
   const double rate = std::min(1.0, between(a.backward ? &Row::backward : &Row::forward)) * below * sm_rate_ * device.sms;
   const double xi = between(&Row::fill);
   const double fill = xi < kSharpest ? std::max(1.0, 1 / work) : std::pow(1 + std::pow(work, -1 / xi), xi);
-  const double math = a.flops().value() / rate * (1 + saturation / skv) * fill;
+  const double vain = plain ? saturation / skv : ((a.causal ? 0.5 : 1) * saturation + keys.cut) / keys.mean;
+  double math = a.flops().value() / rate * (1 + vain) * fill;
+  // A cap is one hyperbolic tangent a score, forward and again in backward, in the special function units that also serve the softmax.
+  if (a.softcap && special_rate_ > 0) math += heads * sq * keys.mean * (1 + vain) / (special_rate_ * device.sms) * fill;
 
   const double element = workload::element_bytes(a.dtype);
   const double dims = static_cast<double>(a.dim_qk + a.dim_v);

@@ -131,7 +131,8 @@ GpuCost::GpuCost(const cluster::Gpu& gpu, const calibration::Profile& profile, d
   named(attention_kernel);
   const bool known = !kernel.empty() || attention_kernel.empty();
   if (kernel.empty() && !profile.attention.empty()) named(profile.attention.front().kernel);
-  attention_ = AttentionModel(std::move(kernel), half_rate);
+  // Special functions: 16 results per clock and SM (CUDA C++ Programming Guide, table of arithmetic throughput, 7.x to 10.x).
+  attention_ = AttentionModel(std::move(kernel), half_rate, 16e6 * gpu.clock_mhz * tensor_clock);
   attention_origin_ = known ? attention_.origin() : weaker(attention_.origin(), Origin::kExtrapolated);
 
   for (std::size_t i = 0; i < kStreams; ++i) {

@@ -65,6 +65,7 @@ Result<Document> load(std::string_view kind, const Value& name_path_or_object, c
   if (!value) return fail(problems.list());
   Document document = finish(std::move(*value), document_kind(kind).type(), pointer, file);
   if (kind == "model") derive_model(document.value, pointer, document.defaults_from);
+  document.warnings = problems.warnings();
   warn_unconfirmed(document.value, file, pointer, document.warnings);
   if (kind == "node") warn_unconfirmed(document.value.at("gpu"), file, pointer + "/gpu", document.warnings);
   std::sort(document.defaults_from.begin(), document.defaults_from.end());
@@ -87,6 +88,7 @@ Result<Document> load_scenario_text(std::string_view text, const std::string& fi
 
   Document document;
   document.file = file;
+  document.warnings = problems.warnings();
   document.value = std::move(*value);
   const Value stack_defaults = document.value.at("stack").at("defaults");  // as stated: what the stack's own schema adds counts as schema
   if (!stack_stated) document.defaults_from.emplace_back("/stack", "schema");

@@ -19,12 +19,17 @@ class Problems {
   void add(const Diagnostics& all) {
     for (const Diagnostic& d : all) add(d.file, d.pointer, d.text);
   }
+  /// Something to know that refuses nothing.
+  void warn(std::string file, std::string pointer, std::string text) {
+    if (warnings_.size() < kMost) warnings_.push_back({std::move(file), std::move(pointer), std::move(text)});
+  }
+  [[nodiscard]] const Diagnostics& warnings() const { return warnings_; }
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t count() const { return count_; }  ///< also those that are not kept
   [[nodiscard]] const Diagnostics& list() const { return list_; }
 
  private:
-  Diagnostics list_;
+  Diagnostics list_, warnings_;
   std::size_t count_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "hugging_face/convert.hpp"
 #include "orrery/base/text.hpp"
 #include "orrery/document/document.hpp"
 
@@ -103,8 +104,10 @@ class Resolver {
   }
 
   std::optional<Value> object(const DocumentKind& kind, Value own, const Place& place, const std::string& base_dir, const Chain& chain) {
-    if (kind.name == "model" && own.find("architectures") != nullptr && own.find("schema") == nullptr) {
-      return refuse(place, "a Hugging Face config.json (it has \"architectures\") is not built yet; give a catalogue name or an orrery/model/1 object");
+    if (kind.name == "model" && is_hugging_face(own)) {
+      std::optional<Value> converted = from_hugging_face(own, place, problems_);
+      if (!converted) return std::nullopt;
+      own = std::move(*converted);
     }
     const std::size_t before = problems_.count();
     const Value extends = own.at("extends");

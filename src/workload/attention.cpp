@@ -3,7 +3,8 @@
 
 namespace orrery::workload {
 
-TensorId Writer::attention(const LinearInput& in) {
+TensorId Writer::attention(const LinearInput& in, const Block& block) {
+  window = block.window.value_or(0);
   const std::int64_t qn = s.tokens * s.q;
   const std::int64_t kvn = s.tokens * s.kv;
   TensorId q = activation("query", qn);
@@ -15,36 +16,12 @@ TensorId Writer::attention(const LinearInput& in) {
     column_parallel("qkv", in, s.hidden,
                     {{"query", s.q, model.qkv_bias, {q}}, {"key", s.kv, model.qkv_bias, {k}}, {"value", s.kv, model.qkv_bias, {v}}}, true, kNoRegion);
   }
-  const std::int64_t qk_bytes = bytes(qn + kvn);
-  if (model.qk_norm) {
-    const TensorId qi = q, ki = k;
-    q = activation("query_normed", qn);
-    k = activation("key_normed", kvn);
-    stream("qk_norm", StreamKind::kNorm, qk_bytes, qk_bytes, 2, {qi, ki}, {q, k});
-    tape.on_backward([=, this] {
-      const TensorId dq = activation("query_norm_gradient", qn), dk = activation("key_norm_gradient", kvn);
-      backward_stream("qk_norm_backward", StreamKind::kNorm, 2 * qk_bytes, qk_bytes, 4, {tape.gradient(q), tape.gradient(k), qi, ki}, {dq, dk});
-      tape.set_gradient(qi, dq);
-      tape.set_gradient(ki, dk);
-    });
-  }
-  if (model.position == Position::kRotary) {
-    // Fused: one kernel that reads and writes once. Eager (Hugging Face apply_rotary_pos_emb), each for queries and keys: negate half,
-    // concatenate, two products, a sum; in passes over the tensor read 0.5+1+1+1+2 and written 0.5+1+1+1+1.
-    const std::int64_t read = kernels.fused_rope ? qk_bytes : qk_bytes * 11 / 2;
-    const std::int64_t write = kernels.fused_rope ? qk_bytes : qk_bytes * 9 / 2;
-    const int launches = kernels.fused_rope ? 1 : 10;
-    const TensorId qi = q, ki = k;
-    q = activation("query_rotated", qn);
-    k = activation("key_rotated", kvn);
-    stream("rope", StreamKind::kElementwise, read, write, launches, {qi, ki}, {q, k});
-    tape.on_backward([=, this] {  // the rotation's transpose; the angles are tables
-      const TensorId dq = activation("query_gradient", qn), dk = activation("key_gradient", kvn);
-      backward_stream("rope_backward", StreamKind::kElementwise, read, write, launches, {tape.gradient(q), tape.gradient(k)}, {dq, dk});
-      tape.set_gradient(qi, dq);
-      tape.set_gradient(ki, dk);
-    });
-  }
+  // Llama 4 normalises what it rotates, after it (transformers modeling_llama4.py Llama4TextAttention); the others before.
+  const bool after = model.qk_norm == QkNorm::kUnweighted;
+  const bool rotary = model.position == Position::kRotary && !block.no_position;
+  if (model.qk_norm != QkNorm::kNone && !after) norm_queries(q, k);
+  if (rotary) rotate(q, k);
+  if (after && rotary) norm_queries(q, k);
   const TensorId o = core_attention(q, k, v);
   return row_parallel("proj", linear_input("attention_output", o, qn, kNoRegion), s.q, kNoRegion);
 }
@@ -80,7 +57,8 @@ TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
   const std::int64_t rows = s.tokens * s.heads;
   const std::int64_t kvn = s.batch * s.keys * s.kv;
   Attention work{.batch = s.batch, .seq_q = s.queries, .seq_kv = s.keys, .heads = s.heads, .kv_heads = s.kv_heads, .dim_qk = s.head_dim, .dim_v = s.head_dim,
-                 .causal = training.causal, .backward = false, .dtype = act};
+                 .causal = training.causal, .backward = false, .dtype = act, .window = window, .chunked = model.attention_chunk.has_value(),
+                 .softcap = model.attn_softcap.has_value()};
   const TensorId o = activation("attention_output", s.tokens * s.q);
   const TensorId lse = tape.tensor("log_sum_exp", 4 * rows);
   tape.forward({"attention", work}, {q, kv.keys, kv.values}, {o, lse}, kCoreAttention);
@@ -146,21 +124,56 @@ TensorId Writer::scores(TensorId q, const KeysValues& kv) {
   const TensorId raw = activation("scores", n), probabilities = activation("probabilities", n);
   const Gemm forward{.m = s.queries, .n = s.keys, .k = s.head_dim, .batch = batch, .in = act, .out = act, .layout = GemmLayout::kTN};
   tape.forward({"scores", forward}, {q, kv.keys}, {raw}, kCoreAttention);
-  const bool fused = kernels.fused_softmax;
-  stream("softmax", StreamKind::kSoftmax, fused ? bytes(n) : 3 * bytes(n) + n, fused ? bytes(n) : 3 * bytes(n), fused ? 1 : 3, {raw}, {probabilities}, kCoreAttention);
   const Gemm to_queries{.m = s.queries, .n = s.head_dim, .k = s.keys, .batch = batch, .in = act, .out = act, .layout = GemmLayout::kNN};
   const Gemm to_keys{.m = s.keys, .n = s.head_dim, .k = s.queries, .batch = batch, .in = act, .out = act, .layout = GemmLayout::kNT};
   tape.on_backward([=, this] {
-    const TensorId ds = activation("scores_gradient", n);
     const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("keys_gradient", s.batch * s.keys * s.q);
-    backward_stream("softmax_backward", StreamKind::kSoftmax, fused ? 2 * bytes(n) : 4 * bytes(n) + n, fused ? bytes(n) : 3 * bytes(n), fused ? 1 : 3,
-                    {tape.gradient(probabilities), probabilities}, {ds});
+    const TensorId ds = tape.gradient(raw);
     tape.backward({"query_gradient", to_queries}, {ds, kv.own_keys}, {dq});
     tape.backward({"keys_gradient", to_keys}, {ds, q}, {dk});
     tape.set_gradient(q, dq);
     tape.set_gradient(kv.keys, dk);
   });
+  const bool fused = kernels.fused_softmax;
+  const bool caps_inside = model.attn_softcap && training.fusion == Fusion::kCompiled;  // then backward reads the scores themselves again
+  TensorId masked = model.attn_softcap && !caps_inside ? softcap("softcap", raw, n, 3, kCoreAttention) : raw;
+  if (model.attention_sinks) masked = append_sinks(masked, n);
+  stream("softmax", StreamKind::kSoftmax, fused ? bytes(n) : 3 * bytes(n) + n, fused ? bytes(n) : 3 * bytes(n), fused ? 1 : 3, {masked}, {probabilities}, kCoreAttention);
+  // Played back before the products above, which read the gradient that it leaves.
+  tape.on_backward([=, this] {
+    const TensorId ds = activation("scores_gradient", n);
+    std::vector<TensorId> reads = {tape.gradient(probabilities), probabilities};
+    if (caps_inside) reads.push_back(raw);
+    const std::int64_t again = caps_inside ? bytes(n) : 0;
+    backward_stream("softmax_backward", StreamKind::kSoftmax, (fused ? 2 * bytes(n) : 4 * bytes(n) + n) + again, fused ? bytes(n) : 3 * bytes(n), fused ? 1 : 3, reads, {ds});
+    tape.set_gradient(masked, ds);
+  });
   return probabilities;
+}
+
+/// A column of sinks beside the scores, as eager code writes it: concatenate, row maximum, subtract; the softmax's column is cut off again
+/// (transformers modeling_gpt_oss.py eager_attention_forward). The column itself is one in as many as there are keys.
+TensorId Writer::append_sinks(TensorId scores, std::int64_t n) {
+  const TensorId joined = activation("scores_with_sinks", n);
+  stream("append_sinks", StreamKind::kCopy, 3 * bytes(n), 2 * bytes(n), 3, {scores}, {joined}, kCoreAttention);
+  tape.on_backward([=, this] {
+    const TensorId ds = activation("scores_with_sinks_gradient", n);
+    backward_stream("append_sinks_backward", StreamKind::kCopy, bytes(n), bytes(n), 2, {tape.gradient(joined)}, {ds});
+    tape.set_gradient(scores, ds);
+  });
+  return joined;
+}
+
+/// c tanh(x / c): in eager code a product, the tanh and a product each way (transformers modeling_gemma2.py). The tanh is kept for backward.
+TensorId Writer::softcap(const std::string& name, TensorId x, std::int64_t n, int launches, Regions regions) {
+  const TensorId bent = activation(name + "_tanh", n), out = activation(name + "_output", n);
+  stream(name, StreamKind::kElementwise, launches * bytes(n), (launches == 1 ? 2 : launches) * bytes(n), launches, {x}, {bent, out}, regions);
+  tape.on_backward([=, this] {
+    const TensorId dx = activation(name + "_gradient", n);
+    backward_stream(name + "_backward", StreamKind::kElementwise, (launches + 1) * bytes(n), launches * bytes(n), launches, {tape.gradient(out), bent}, {dx});
+    tape.set_gradient(x, dx);
+  });
+  return out;
 }
 
 }  // namespace orrery::workload

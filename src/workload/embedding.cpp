@@ -55,7 +55,10 @@ Layer embedding_layer(const Model& m, const Training& t, const Shard& shard, con
     w.backward_stream("embedding_weight_gradient", StreamKind::kEmbedding, e * all, g * all, 1, {dx}, {}, true);
     if (plan.positions) w.backward_stream("position_weight_gradient", StreamKind::kReduce, e * all, g * s.queries * s.hidden, 1, {dx}, {}, true);
   });
-  const TensorId out = w.kernels.dropout ? w.dropout("embedding_dropout", x, s.shard_tokens * s.hidden, kNoRegion) : x;
+  const std::int64_t shard_elements = s.shard_tokens * s.hidden;
+  TensorId out = m.embedding_norm ? w.norm("embedding_norm", x, false).plain : x;
+  if (m.embedding_scale) out = w.scale("embedding_scale", out, shard_elements);
+  if (w.kernels.dropout) out = w.dropout("embedding_dropout", out, shard_elements, kNoRegion);
   return w.tape.finish(out, {});
 }
 

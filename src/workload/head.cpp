@@ -77,6 +77,14 @@ class Loss {
   std::int64_t n_, bytes_;
 };
 
+/// Scaled and capped logits: kernels of their own, unless the compiler that made the loss kernel took them in.
+TensorId bend(Writer& w, TensorId logits, std::int64_t elements) {
+  if (w.training.fusion == Fusion::kCompiled && w.kernels.cross_entropy_compiled) return logits;
+  if (w.model.logit_scale) logits = w.scale("logit_scale", logits, elements);
+  if (w.model.final_softcap) logits = w.softcap("final_softcap", logits, elements, w.kernels.fused_bias_activation ? 1 : 3, kNoRegion);
+  return logits;
+}
+
 }  // namespace
 
 Layer head_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
@@ -86,8 +94,8 @@ Layer head_layer(const Model& m, const Training& t, const Shard& shard, const St
   const std::int64_t columns = padded_vocab(m, shard) / shard.tp;
   const TensorId logits = w.activation("logits", w.s.tokens * columns);
   // The projection to the vocabulary stays in the activation's type under every 8-bit recipe (Transformer Engine leaves it out).
-  w.column_parallel("head", normed, w.s.hidden, {{"logits", columns, false, {logits}}}, false, kNoRegion);
-  Loss loss(w, logits, w.s.tokens * columns);
+  w.column_parallel("head", normed, w.s.hidden, {{"logits", columns, m.head_bias, {logits}}}, false, kNoRegion);
+  Loss loss(w, bend(w, logits, w.s.tokens * columns), w.s.tokens * columns);
   loss.write();
   return w.tape.finish(kNoTensor, {});
 }

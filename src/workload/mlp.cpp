@@ -62,13 +62,13 @@ TensorId Writer::mlp(const LinearInput& in) {
   if (model.gated_mlp) {
     ups = {activation("gate", n), activation("up", n)};
     if (kernels.fused_projections) {
-      products = {{"gate_up", 2 * s.ffn, model.linear_bias, ups}};
+      products = {{"gate_up", 2 * s.ffn, model.mlp_bias, ups}};
     } else {
-      products = {{"gate", s.ffn, model.linear_bias, {ups[0]}}, {"up", s.ffn, model.linear_bias, {ups[1]}}};
+      products = {{"gate", s.ffn, model.mlp_bias, {ups[0]}}, {"up", s.ffn, model.mlp_bias, {ups[1]}}};
     }
   } else {
     ups = {activation("up", n)};
-    products = {{"up", s.ffn, model.linear_bias, ups}};
+    products = {{"up", s.ffn, model.mlp_bias, ups}};
   }
   column_parallel("mlp", in, s.hidden, products, true, kMlp);
   return row_parallel("down", activate(ups), s.ffn, kMlp);

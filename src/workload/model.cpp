@@ -24,12 +24,17 @@ E pick(const Value& v, const std::array<std::pair<std::string_view, E>, N>& name
 }
 bool flag(const Value& v, bool otherwise) { return v.is_null() ? otherwise : v.as_bool(); }
 std::int64_t number(const Value& v, std::int64_t otherwise) { return v.is_null() ? otherwise : v.as_int(); }
+std::optional<std::int64_t> optional_int(const Value& v) { return v.is_null() ? std::nullopt : std::optional(v.as_int()); }
 
 constexpr std::array kActivations{std::pair{std::string_view("silu"), Activation::kSilu}, std::pair{std::string_view("gelu"), Activation::kGelu},
                                   std::pair{std::string_view("relu"), Activation::kRelu}, std::pair{std::string_view("relu2"), Activation::kRelu2}};
 constexpr std::array kNorms{std::pair{std::string_view("rms"), Norm::kRms}, std::pair{std::string_view("layer"), Norm::kLayer}};
 constexpr std::array kPositions{std::pair{std::string_view("rotary"), Position::kRotary}, std::pair{std::string_view("learned"), Position::kLearned},
                                 std::pair{std::string_view("alibi"), Position::kAlibi}, std::pair{std::string_view("none"), Position::kNone}};
+constexpr std::array kQkNorms{std::pair{std::string_view("each_head"), QkNorm::kEachHead}, std::pair{std::string_view("full"), QkNorm::kFull},
+                              std::pair{std::string_view("unweighted"), QkNorm::kUnweighted}};
+constexpr std::array kParallel{std::pair{std::string_view("none"), ParallelBlock::kNone}, std::pair{std::string_view("one_norm"), ParallelBlock::kOneNorm},
+                               std::pair{std::string_view("two_norms"), ParallelBlock::kTwoNorms}};
 constexpr std::array kPrecisions{std::pair{std::string_view("fp32"), DType::kFp32},   std::pair{std::string_view("tf32"), DType::kTf32},
                                  std::pair{std::string_view("fp16"), DType::kFp16},   std::pair{std::string_view("bf16"), DType::kBf16},
                                  std::pair{std::string_view("fp8"), DType::kFp8},     std::pair{std::string_view("mxfp8"), DType::kMxfp8},
@@ -84,6 +89,21 @@ double parameters_in_double(const Model& m) {
          d(m.hidden) * (2 * d(m.vocab) + d(m.max_positions.value_or(0)) + 4);
 }
 
+/// Members that contradict each other or that nothing reads.
+void check_members(const Model& m, const std::string& file, const std::string& pointer, Diagnostics& problems) {
+  const auto add = [&](const char* member, std::string text) { problems.push_back({file, pointer + "/" + member, std::move(text)}); };
+  if (m.sliding_window && m.attention_chunk) add("attention_chunk", "sliding_window and attention_chunk exclude each other; state one");
+  if (m.global_every && !m.sliding_window && !m.attention_chunk) add("global_every", "every layer is global without sliding_window or attention_chunk; state one of them");
+  if (!m.pre_norms && !m.post_norms) add("pre_norms", "a layer without norms is not supported; set pre_norms or post_norms");
+  if (m.parallel_block != ParallelBlock::kNone && (m.post_norms || !m.pre_norms)) add("parallel_block", "parallel branches have norms before them only; unset post_norms and pre_norms");
+  if (m.position != Position::kRotary) {
+    if (m.rotary_dim) add("rotary_dim", "the position encoding is not rotary; unset it");
+    if (m.nope_every) add("nope_every", "the position encoding is not rotary; unset it");
+  }
+  if (m.rotary_dim && *m.rotary_dim > m.head_dim) add("rotary_dim", fmt::format("{} is more than the {} elements of a head", *m.rotary_dim, m.head_dim));
+  if (m.norm_bias && !m.norm_weight) add("norm_bias", "norms without a weight have no bias; unset it");
+}
+
 }  // namespace
 
 Result<Model> read_model(const Value& v, const std::string& file, const std::string& pointer) {
@@ -99,14 +119,31 @@ Result<Model> read_model(const Value& v, const std::string& file, const std::str
   m.gated_mlp = flag(v.at("gated_mlp"), false);
   m.tied_embeddings = flag(v.at("tied_embeddings"), false);
   m.norm_bias = flag(v.at("norm_bias"), false);
+  m.norm_weight = flag(v.at("norm_weight"), true);
   m.linear_bias = flag(v.at("linear_bias"), false);
   m.qkv_bias = flag(v.at("qkv_bias"), false) || m.linear_bias;
+  m.attention_out_bias = flag(v.at("attention_out_bias"), false) || m.linear_bias;
+  m.mlp_bias = flag(v.at("mlp_bias"), false) || m.linear_bias;
+  m.head_bias = flag(v.at("head_bias"), false);
+  m.pre_norms = flag(v.at("pre_norms"), true);
   m.post_norms = flag(v.at("post_norms"), false);
-  m.qk_norm = flag(v.at("qk_norm"), false);
+  m.qk_norm = v.at("qk_norm").is_bool() ? (v.at("qk_norm").as_bool() ? QkNorm::kHead : QkNorm::kNone) : pick(v.at("qk_norm"), kQkNorms, QkNorm::kNone);
+  m.parallel_block = pick(v.at("parallel_block"), kParallel, ParallelBlock::kNone);
+  m.embedding_norm = flag(v.at("embedding_norm"), false);
+  m.embedding_scale = flag(v.at("embedding_scale"), false);
+  m.logit_scale = flag(v.at("logit_scale"), false);
+  m.attention_sinks = flag(v.at("attention_sinks"), false);
   m.activation = pick(v.at("activation"), kActivations, Activation::kSilu);
   m.norm = pick(v.at("norm"), kNorms, Norm::kRms);
   m.position = pick(v.at("position"), kPositions, Position::kRotary);
-  if (const Value& rows = v.at("max_positions"); !rows.is_null()) m.max_positions = rows.as_int();
+  m.max_positions = optional_int(v.at("max_positions"));
+  m.rotary_dim = optional_int(v.at("rotary_dim"));
+  m.nope_every = optional_int(v.at("nope_every"));
+  m.sliding_window = optional_int(v.at("sliding_window"));
+  m.attention_chunk = optional_int(v.at("attention_chunk"));
+  m.global_every = optional_int(v.at("global_every"));
+  if (const Value& cap = v.at("attn_softcap"); !cap.is_null()) m.attn_softcap = cap.as_double();
+  if (const Value& cap = v.at("final_softcap"); !cap.is_null()) m.final_softcap = cap.as_double();
 
   Diagnostics problems;
   if (m.kv_heads < 1 || m.heads % m.kv_heads != 0) {
@@ -115,6 +152,7 @@ Result<Model> read_model(const Value& v, const std::string& file, const std::str
   if (m.head_dim < 1) {
     problems.push_back({file, pointer + "/head_dim", fmt::format("hidden {} over {} heads leaves no head dimension; state head_dim", m.hidden, m.heads)});
   }
+  check_members(m, file, pointer, problems);
   if (const double n = parameters_in_double(m); n > kMostParameters) {
     problems.push_back({file, pointer, fmt::format("the model has about {:.1e} parameters; at most {:.1e} are possible", n, kMostParameters)});
   }

@@ -105,6 +105,18 @@ TensorId Writer::dropout(const std::string& name, TensorId x, std::int64_t n, Re
   return out;
 }
 
+/// x times a constant, one kernel each way.
+TensorId Writer::scale(const std::string& name, TensorId x, std::int64_t n) {
+  const TensorId out = activation(name + "_output", n);
+  stream(name, StreamKind::kElementwise, bytes(n), bytes(n), 1, {x}, {out});
+  tape.on_backward([=, this] {
+    const TensorId dx = activation(name + "_gradient", n);
+    backward_stream(name + "_backward", StreamKind::kElementwise, bytes(n), bytes(n), 1, {tape.gradient(out)}, {dx});
+    tape.set_gradient(x, dx);
+  });
+  return out;
+}
+
 /// x + dropout(y + bias). Fused it is one kernel (Megatron bias_dropout_add_fusion); else each part is one.
 TensorId Writer::residual(const std::string& name, TensorId x, TensorId y, bool bias) {
   const std::int64_t n = s.shard_tokens * s.hidden;

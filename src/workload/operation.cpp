@@ -1,5 +1,7 @@
 #include "orrery/workload/operation.hpp"
 
+#include <algorithm>
+
 #include "orrery/base/assert.hpp"
 
 namespace orrery::workload {
@@ -74,7 +76,23 @@ Flops Attention::flops() const {
   const double area = 2.0 * static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(seq_q) * static_cast<double>(seq_kv);
   const double qk = static_cast<double>(dim_qk);
   const double v = static_cast<double>(dim_v);
-  return Flops(area * (backward ? 3 * qk + 2 * v : qk + v) * (causal ? 0.5 : 1.0));
+  return Flops(area * (backward ? 3 * qk + 2 * v : qk + v) * visible());
+}
+
+double Attention::visible() const { return visible_share(seq_kv, causal, window, chunked); }
+
+double visible_share(std::int64_t sequence, bool causal, std::int64_t window, bool chunked) {
+  const double whole = causal ? 0.5 : 1.0;
+  if (window == 0 || sequence <= 0) return whole;
+  const double s = static_cast<double>(sequence);
+  if (chunked) {
+    const std::int64_t chunk = std::min(window, sequence);
+    const double c = static_cast<double>(chunk), rest = static_cast<double>(sequence % chunk);
+    return whole * (static_cast<double>(sequence / chunk) * c * c + rest * rest) / (s * s);
+  }
+  // A band below the diagonal that is w wide; without a causal mask one of half the width on either side (Longformer, arXiv:2004.05150).
+  const double w = std::min(causal ? static_cast<double>(window) : 0.5 * static_cast<double>(window), s);
+  return (causal ? 1 : 2) * (s * w - 0.5 * w * w) / (s * s);
 }
 
 }  // namespace orrery::workload

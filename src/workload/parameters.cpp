@@ -10,7 +10,12 @@
 namespace orrery::workload {
 namespace {
 
-std::int64_t norm_parameters(const Model& m) { return m.norm_bias ? 2 * m.hidden : m.hidden; }
+std::int64_t norm_parameters(const Model& m) { return ((m.norm_weight ? 1 : 0) + (m.norm_bias ? 1 : 0)) * m.hidden; }
+
+std::int64_t norms_of_layer(const Model& m) {
+  if (m.parallel_block != ParallelBlock::kNone) return m.parallel_block == ParallelBlock::kTwoNorms ? 2 : 1;
+  return (m.pre_norms ? 2 : 0) + (m.post_norms ? 2 : 0);
+}
 
 LayerParameters decoder(const Model& m, std::int64_t tp) {
   const std::int64_t q = ceil_div(m.heads, tp) * m.head_dim;
@@ -20,10 +25,13 @@ LayerParameters decoder(const Model& m, std::int64_t tp) {
   LayerParameters p;
   p.sharded = m.hidden * (q + 2 * kv) + q * m.hidden + m.hidden * (up + f);
   if (m.qkv_bias) p.sharded += q + 2 * kv;
-  if (m.linear_bias) p.sharded += up;
-  p.replicated = (m.post_norms ? 4 : 2) * norm_parameters(m);
-  if (m.linear_bias) p.replicated += 2 * m.hidden;
-  if (m.qk_norm) p.replicated += 2 * m.head_dim;
+  if (m.mlp_bias) p.sharded += up;
+  if (m.attention_sinks) p.sharded += ceil_div(m.heads, tp);
+  p.replicated = norms_of_layer(m) * norm_parameters(m);
+  if (m.attention_out_bias) p.replicated += m.hidden;
+  if (m.mlp_bias) p.replicated += m.hidden;
+  if (m.qk_norm == QkNorm::kHead) p.replicated += 2 * m.head_dim;
+  if (m.qk_norm == QkNorm::kEachHead || m.qk_norm == QkNorm::kFull) p.sharded += q + kv;
   return p;
 }
 
@@ -42,9 +50,11 @@ LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s,
     case LayerKind::kEmbedding: {
       LayerParameters p{.sharded = word_embedding_parameters(m, s)};
       if (m.position == Position::kLearned) p.replicated = m.max_positions.value_or(s.sequence) * m.hidden;
+      if (m.embedding_norm) p.replicated += norm_parameters(m);
       return p;
     }
-    case LayerKind::kHead: return {.sharded = word_embedding_parameters(m, s), .replicated = norm_parameters(m)};
+    case LayerKind::kHead:
+      return {.sharded = word_embedding_parameters(m, s) + (m.head_bias ? padded_vocab(m, s) / s.tp : 0), .replicated = norm_parameters(m)};
   }
   return {};
 }

@@ -5,7 +5,7 @@
 namespace orrery::workload {
 
 Layer embedding_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
-Layer decoder_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
+Layer decoder_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels, const Block& block);
 Layer head_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
 
 }  // namespace orrery::workload

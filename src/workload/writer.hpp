@@ -51,6 +51,9 @@ class Writer {
   /// x + y, and its norm; one kernel where compiled.
   std::pair<TensorId, LinearInput> residual_norm(const std::string& name, TensorId x, TensorId y, bool bias, const std::string& norm_name);
   TensorId dropout(const std::string& name, TensorId x, std::int64_t elements, Regions regions);
+  TensorId scale(const std::string& name, TensorId x, std::int64_t elements);
+  /// c tanh(x / c) in so many kernels (attention.cpp).
+  TensorId softcap(const std::string& name, TensorId x, std::int64_t elements, int launches, Regions regions);
 
   // Linear layers (linear.cpp).
   void column_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, Regions regions);
@@ -59,7 +62,7 @@ class Writer {
   LinearInput linear_input(const std::string& name, TensorId plain, std::int64_t elements, Regions regions);
 
   // Blocks (attention.cpp, mlp.cpp): from a norm's output to what is added to the residual, all on shard tokens.
-  TensorId attention(const LinearInput& in);
+  TensorId attention(const LinearInput& in, const Block& block);
   TensorId mlp(const LinearInput& in);
 
   [[nodiscard]] std::int64_t bytes(std::int64_t elements) const;  ///< of activations
@@ -84,6 +87,7 @@ class Writer {
   const QuantisedFormat format;
   const DType act;
   const bool fuse_residual;  ///< a compiler merges the residual add with the norm beside it
+  std::int64_t window = 0;   ///< of the attention being written; 0: none
 
  private:
   void norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, bool eager);
@@ -95,11 +99,15 @@ class Writer {
   struct KeysValues {
     TensorId keys, values, own_keys, own_values;
   };
+  /// Norms of queries and keys, in place of the tensors named.
+  void norm_queries(TensorId& q, TensorId& k);
+  void rotate(TensorId& q, TensorId& k);
   TensorId core_attention(TensorId q, TensorId k, TensorId v);
   std::pair<TensorId, TensorId> gather_again(const KeysValues& kv);
   TensorId flash_attention(TensorId q, const KeysValues& kv);
   TensorId math_attention(TensorId q, const KeysValues& kv);
   TensorId scores(TensorId q, const KeysValues& kv);
+  TensorId append_sinks(TensorId scores, std::int64_t elements);
   LinearInput activate(const std::vector<TensorId>& ins);
 };
 

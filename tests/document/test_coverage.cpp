@@ -138,8 +138,8 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
     }
   }
   const std::set<std::string> wholly_unbuilt = {
-      "/cluster/nccl", "/cluster/placement", "/jobs", "/model/attention_sinks", "/model/attn_softcap", "/model/final_softcap", "/model/global_every", "/model/mla", "/model/moe", "/model/mtp_layers",
-      "/model/sliding_window", "/parallelism/cp", "/parallelism/cp_method", "/parallelism/ep", "/parallelism/ep_dispatch", "/parallelism/etp", "/parallelism/interleave_group",
+      "/cluster/nccl", "/cluster/placement", "/jobs", "/model/mla", "/model/moe", "/model/mtp_layers",
+      "/parallelism/cp", "/parallelism/cp_method", "/parallelism/ep", "/parallelism/ep_dispatch", "/parallelism/etp", "/parallelism/interleave_group",
       "/parallelism/overlap/ep", "/parallelism/overlap/tp", "/parallelism/replicas", "/training/adapter", "/training/loss", "/training/offload/activations", "/training/offload/optimizer",
       "/training/offload/parameters", "/training/sparsity", "/stack/defaults/overlap/ep", "/stack/defaults/overlap/tp"};
   for (const std::string& pointer : wholly_unbuilt) {

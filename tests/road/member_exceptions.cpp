@@ -38,7 +38,6 @@ const std::vector<OneValue>& one_value_so_far() {
   static const char* const kNotBuilt = "not built yet";
   static const std::vector<OneValue> all = {
       {"/model/family", "diffusion", "expected \"transformer\""},
-      {"/model/attention_sinks", "true", kNotBuilt},
       {"/model/mtp_layers", "1", kNotBuilt},
       {"/training/sparsity", "2:4", kNotBuilt},
       {"/training/offload/optimizer", "0.5", kNotBuilt},

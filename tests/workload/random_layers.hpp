@@ -30,8 +30,21 @@ inline Model random_model() {
   m.norm_bias = *rc::gen::arbitrary<bool>();
   m.linear_bias = *rc::gen::arbitrary<bool>();
   m.qkv_bias = m.linear_bias || *rc::gen::arbitrary<bool>();
-  m.post_norms = *rc::gen::arbitrary<bool>();
-  m.qk_norm = *rc::gen::arbitrary<bool>();
+  m.attention_out_bias = m.linear_bias || *rc::gen::arbitrary<bool>();
+  m.mlp_bias = m.linear_bias || *rc::gen::arbitrary<bool>();
+  m.head_bias = *rc::gen::arbitrary<bool>();
+  m.parallel_block = *rc::gen::element(ParallelBlock::kNone, ParallelBlock::kOneNorm, ParallelBlock::kTwoNorms);
+  if (m.parallel_block == ParallelBlock::kNone) {
+    m.post_norms = *rc::gen::arbitrary<bool>();
+    m.pre_norms = !m.post_norms || *rc::gen::arbitrary<bool>();
+  }
+  m.qk_norm = *rc::gen::element(QkNorm::kNone, QkNorm::kHead, QkNorm::kEachHead, QkNorm::kFull, QkNorm::kUnweighted);
+  m.embedding_norm = *rc::gen::arbitrary<bool>();
+  m.embedding_scale = *rc::gen::arbitrary<bool>();
+  m.logit_scale = *rc::gen::arbitrary<bool>();
+  m.attention_sinks = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>()) m.attn_softcap = 50;
+  if (*rc::gen::arbitrary<bool>()) m.final_softcap = 30;
   m.activation = *rc::gen::element(Activation::kSilu, Activation::kGelu, Activation::kRelu, Activation::kRelu2);
   m.norm = *rc::gen::element(Norm::kRms, Norm::kLayer);
   m.position = *rc::gen::element(Position::kRotary, Position::kLearned, Position::kAlibi, Position::kNone);

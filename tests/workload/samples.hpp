@@ -35,7 +35,7 @@ inline Model gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, s
   m.head_dim = hidden / heads;
   m.ffn_hidden = 4 * hidden;
   m.vocab = vocab;
-  m.tied_embeddings = m.norm_bias = m.linear_bias = m.qkv_bias = true;
+  m.tied_embeddings = m.norm_bias = m.linear_bias = m.qkv_bias = m.attention_out_bias = m.mlp_bias = true;
   m.activation = Activation::kGelu;
   m.norm = Norm::kLayer;
   m.position = Position::kLearned;

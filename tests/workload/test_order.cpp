@@ -88,7 +88,8 @@ TEST_CASE("a GPT layer adds its biases, masks and dropouts") {
 
 TEST_CASE("norms after the branches, norms of queries and keys, and eager rotary positions have kernels of their own") {
   Model m = llama3_8b();
-  m.post_norms = m.qk_norm = true;
+  m.post_norms = true;
+  m.qk_norm = QkNorm::kHead;
   Training t;
   t.fusion = Fusion::kNone;
   const Layer layer = make_layer(LayerKind::kDecoder, m, t, {.micro_batch = 1, .sequence = 64}, StackKernels{});

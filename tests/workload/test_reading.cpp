@@ -47,13 +47,31 @@ TEST_CASE("every member of a model reaches the value") {
   CHECK(m->tied_embeddings);
   CHECK(m->norm_bias);
   CHECK_FALSE(m->post_norms);
-  CHECK(m->qk_norm);
+  CHECK(m->qk_norm == QkNorm::kHead);
   CHECK(m->linear_bias);
   CHECK(m->qkv_bias);  // a bias on every linear layer is one on QKV too
   CHECK(m->activation == Activation::kGelu);
   CHECK(m->norm == Norm::kLayer);
   CHECK(m->position == Position::kLearned);
   CHECK(m->max_positions == 64);
+}
+
+TEST_CASE("members that contradict each other, or that nothing would read, are refused by name") {
+  const auto with = [](const char* member, const Value& value, const char* other = nullptr, const Value& other_value = Value()) {
+    Value v = small_model();
+    v.set("position", "rotary");
+    v.erase("max_positions");
+    v.set(member, value);
+    if (other != nullptr) v.set(other, other_value);
+    return refusal(v);
+  };
+  CHECK(with("attention_chunk", 64, "sliding_window", 64) == "job.json:/model/attention_chunk: sliding_window and attention_chunk exclude each other; state one\n");
+  CHECK(with("global_every", 2) == "job.json:/model/global_every: every layer is global without sliding_window or attention_chunk; state one of them\n");
+  CHECK(with("pre_norms", false) == "job.json:/model/pre_norms: a layer without norms is not supported; set pre_norms or post_norms\n");
+  CHECK(with("parallel_block", "one_norm", "post_norms", true) == "job.json:/model/parallel_block: parallel branches have norms before them only; unset post_norms and pre_norms\n");
+  CHECK(with("rotary_dim", 33) == "job.json:/model/rotary_dim: 33 is more than the 32 elements of a head\n");
+  CHECK(with("nope_every", 2, "position", "none") == "job.json:/model/nope_every: the position encoding is not rotary; unset it\n");
+  CHECK(with("norm_weight", false) == "job.json:/model/norm_bias: norms without a weight have no bias; unset it\n");
 }
 
 TEST_CASE("a model without kv_heads or head_dim has as many as heads, of hidden over heads") {

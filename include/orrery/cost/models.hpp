@@ -54,8 +54,9 @@ class GemmModel {
 class AttentionModel {
  public:
   AttentionModel() = default;
-  /// entries: of one kernel; may be empty (defaults). sm_rate: dense 16-bit FLOP/s of one SM.
-  AttentionModel(std::vector<calibration::AttentionProfile> entries, double sm_rate);
+  /// entries: of one kernel; may be empty (defaults). sm_rate: dense 16-bit FLOP/s of one SM. special_rate: results per second of its
+  /// special function units; 0: not known.
+  AttentionModel(std::vector<calibration::AttentionProfile> entries, double sm_rate, double special_rate);
   [[nodiscard]] KernelTime time(const workload::Attention& a, const Available& device) const;
   [[nodiscard]] Origin origin() const { return origin_; }
 
@@ -63,7 +64,7 @@ class AttentionModel {
   struct Row { double dim = 128, forward = 0, backward = 0, causal = 0, full = 0, fill = 1, launch = 0, tile = 128; };
   std::array<Row, 8> rows_{};
   std::size_t count_ = 0;
-  double sm_rate_ = 1;
+  double sm_rate_ = 1, special_rate_ = 0;
   Origin origin_ = Origin::kDefault;
 };
 

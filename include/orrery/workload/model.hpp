@@ -14,6 +14,11 @@ namespace orrery::workload {
 enum class Activation : std::uint8_t { kSilu, kGelu, kRelu, kRelu2 };
 enum class Norm : std::uint8_t { kRms, kLayer };
 enum class Position : std::uint8_t { kRotary, kLearned, kAlibi, kNone };
+/// Norms of queries and keys: one weight of head_dim for all heads (Qwen3), one per head (Command-R+), over all heads at once (OLMo-2), or
+/// without weights and after the rotation (Llama 4).
+enum class QkNorm : std::uint8_t { kNone, kHead, kEachHead, kFull, kUnweighted };
+/// Attention and MLP that read the same residual stream and add to it together: behind one norm (GPT-J) or two (GPT-NeoX).
+enum class ParallelBlock : std::uint8_t { kNone, kOneNorm, kTwoNorms };
 
 /// How tokens spread over routed experts, per layer and the same for all groups and microbatches.
 enum class ExpertLoad : std::uint8_t { kBalanced, kMultinomial, kZipf, kHistogram };
@@ -43,7 +48,8 @@ struct Mla {
 struct Block {
   std::int64_t part = 0;               ///< which part of a model that has several: its families give the meaning
   bool moe = false;                    ///< experts instead of an MLP
-  std::optional<std::int64_t> window;  ///< tokens that attention sees; null: all
+  std::optional<std::int64_t> window;  ///< tokens that attention sees, or the chunk inside which it sees; null: all
+  bool no_position = false;            ///< a layer without the model's rotary position
   bool operator==(const Block&) const = default;
 };
 
@@ -51,18 +57,35 @@ struct Block {
 struct Model {
   std::string name;
   std::int64_t layers = 0, hidden = 0, ffn_hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-  bool gated_mlp = false, tied_embeddings = false, norm_bias = false, linear_bias = false, qkv_bias = false, post_norms = false, qk_norm = false;
+  bool gated_mlp = false, tied_embeddings = false;
+  bool norm_weight = true, norm_bias = false;
+  bool linear_bias = false;  ///< all of the four below it but the head's
+  bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
+  bool pre_norms = true, post_norms = false;
+  QkNorm qk_norm = QkNorm::kNone;
+  ParallelBlock parallel_block = ParallelBlock::kNone;
+  bool embedding_norm = false, embedding_scale = false, logit_scale = false;
   Activation activation = Activation::kSilu;
   Norm norm = Norm::kRms;
   Position position = Position::kRotary;
   std::optional<std::int64_t> max_positions;  ///< rows of a learned position table; null: the sequence length
-  std::optional<std::int64_t> sliding_window, global_every;  ///< window of local layers; every how many layers one sees all (null: none)
+  std::optional<std::int64_t> rotary_dim;     ///< elements of a head that are rotated; null: all
+  std::optional<std::int64_t> nope_every;     ///< every how many layers one has no rotary position (null: none)
+  std::optional<std::int64_t> sliding_window, attention_chunk, global_every;  ///< of local layers; every how many layers one sees all (null: none)
+  std::optional<double> attn_softcap, final_softcap;
+  bool attention_sinks = false;
   std::optional<Moe> moe;
   std::optional<Mla> mla;
 };
 
 /// The block of layer `layer` (0 ... layers-1).
 Block block_of(const Model& model, std::int64_t layer);
+/// Layers with equal blocks, in order of their first.
+struct BlockCount {
+  Block block;
+  std::int64_t layers = 0;
+};
+std::vector<BlockCount> blocks_of(const Model& model);
 
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull };

@@ -32,10 +32,19 @@ struct Attention {
   std::int64_t batch = 1, seq_q = 0, seq_kv = 0, heads = 0, kv_heads = 0, dim_qk = 0, dim_v = 0;
   bool causal = true, backward = false;
   DType dtype = DType::kBf16;
+  std::int64_t window = 0;  ///< keys that a query sees, itself included; 0: all
+  bool chunked = false;     ///< the window is a chunk of the sequence inside which queries see
+  bool softcap = false;     ///< scores pass c tanh(x/c)
+  /// Share of the square of queries and keys that the mask leaves.
+  [[nodiscard]] double visible() const;
   /// Model FLOPs of the mask in use: forward 2 b h sq skv (dqk + dv), halved if causal; backward x (3 dqk + 2 dv)/(dqk + dv) (modelling 3.1).
   [[nodiscard]] Flops flops() const;
   bool operator==(const Attention&) const = default;
 };
+
+/// Share of an s x s square of scores that is visible: all, or half of it where causal (a row's own key counts half), within a window of
+/// w keys s w - w^2/2 (modelling 3.1) and within chunks of c keys half of each chunk's square. window 0: none.
+double visible_share(std::int64_t sequence, bool causal, std::int64_t window, bool chunked);
 
 /// Memory-bound kernels by class; each class has its own efficiency in the profile (modelling 2.1).
 enum class StreamKind : std::uint8_t { kCopy, kElementwise, kNorm, kSoftmax, kPermute, kEmbedding, kCrossEntropy, kOptimizer, kReduce, kCast };

@@ -1,0 +1,65 @@
+// A config.json of Hugging Face means the same model as the catalogue's file. hugging_face.json holds the members that shape each model, as
+// its repository states them.
+#include "catch.h"
+#include "orrery/document/document.hpp"
+#include "samples.hpp"
+
+using namespace orrery;
+using namespace orrery::workload;
+using document::Value;
+
+namespace {
+
+Model read(const Value& reference, const std::string& name) {
+  INFO(name);
+  const auto document = document::load("model", reference, name, "", "");
+  if (!document) FAIL(to_string(document.error().front()));
+  const auto model = read_model(document->value, name, "");
+  REQUIRE(model);
+  return *model;
+}
+
+Value configs() {
+  const std::string path = std::string(ORRERY_SOURCE_DIR) + "/tests/workload/hugging_face.json";
+  const auto text = document::read_file(path);
+  REQUIRE(text);
+  const auto all = document::parse(*text, path);
+  REQUIRE(all);
+  return *all;
+}
+
+}  // namespace
+
+TEST_CASE("a config.json has the layers, parameters and FLOPs of the catalogue's model of that name") {
+  const Shard one{.micro_batch = 1, .sequence = 512};
+  const auto names = document::catalogue("model");
+  REQUIRE(names);
+  int compared = 0;
+  const Value all = configs();
+  for (const auto& [name, config] : all.members()) {
+    if (!std::binary_search(names->begin(), names->end(), name)) continue;
+    INFO(name);
+    const Model theirs = read(config, name), ours = read(Value(name), name);
+    const ModelCounts a = count(theirs, 8192, true), b = count(ours, 8192, true);
+    CHECK(a.parameters == b.parameters);
+    CHECK(a.active_parameters == b.active_parameters);
+    CHECK(a.exact == b.exact);
+    CHECK(theirs.layers == ours.layers);
+    CHECK(theirs.tied_embeddings == ours.tied_embeddings);
+    for (const LayerKind kind : {LayerKind::kEmbedding, LayerKind::kHead}) {
+      const Layer x = make_layer(kind, theirs, Training{}, one, StackKernels{}), y = make_layer(kind, ours, Training{}, one, StackKernels{});
+      CHECK(x.forward == y.forward);
+      CHECK(x.backward == y.backward);
+    }
+    for (std::int64_t i = 0; i < ours.layers; ++i) REQUIRE(block_of(theirs, i) == block_of(ours, i));
+    for (const BlockCount& c : blocks_of(ours)) {
+      const Layer x = make_layer(LayerKind::kDecoder, theirs, Training{}, one, StackKernels{}, c.block);
+      const Layer y = make_layer(LayerKind::kDecoder, ours, Training{}, one, StackKernels{}, c.block);
+      CHECK(x.forward == y.forward);
+      CHECK(x.backward == y.backward);
+      CHECK(x.parameters.total() == y.parameters.total());
+    }
+    ++compared;
+  }
+  CHECK(compared >= 115);
+}
