@@ -75,7 +75,7 @@ KernelTime AttentionModel::time(const workload::Attention& a, const Available& d
   const double query_tiles = sq / tile;
   const Keys keys = keys_of(a, tile);
   // W: causal without a window (s/2 + tile/2)/s of the longest tile on the mean, which is (Q + 1)/2 of Q; without a mask all alike.
-  const double mean_of_longest = a.causal || a.window > 0 ? std::min(1.0, (keys.mean + 0.5 * tile) / keys.most) : 1;
+  const double mean_of_longest = a.causal || a.window > 0 ? std::min(1.0, (keys.mean + keys.cut + 0.5 * tile) / keys.most) : 1;
   const bool plain = keys.most == skv && keys.cut == 0;
   const double work = heads * (plain ? (a.causal ? 0.5 * (query_tiles + 1) : query_tiles) : query_tiles * mean_of_longest) / device.sms;
   const double saturation = between(a.causal ? &Row::causal : &Row::full);
