@@ -134,6 +134,7 @@ GemmProfile read_gemm(Reader& r, const Value& v, const std::string& at) {
   r.parameter(v, at, "layout_nn", Range::kPositive, g.layout_nn);
   r.parameter(v, at, "layout_nt_accumulate", Range::kPositive, g.layout_nt_accumulate);
   r.parameter(v, at, "align_penalty", Range::kAtLeastOne, g.align_penalty);
+  r.parameter(v, at, "sparse_efficiency", Range::kShare, g.sparse_efficiency);
   r.parameter(v, at, "sustained_ratio", Range::kAtLeastOne, g.sustained_ratio);
   r.parameter(v, at, "sustained_flops", Range::kPositive, g.sustained_flops);
   r.parameter(v, at, "burst_flops", Range::kPositive, g.burst_flops);

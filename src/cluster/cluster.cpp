@@ -55,6 +55,7 @@ void Cluster::lay_out() {
   take(l.uplink, node_.pcie_switches);
   take(l.nic, nics_per_node_);
   take(l.host, node_.numa_domains > 1 ? node_.numa_domains : 0);
+  take(l.c2c, node_.c2c.value() > 0 ? node_.numa_domains : 0);
   l.peer = offset;  // one directed link per ordered pair of neighbours, after the pairs
   if (node_.scale_up_kind == ScaleUp::kMesh) offset += gpus_per_node_ * gpus_per_node_;
   l.per_node = offset;
@@ -81,6 +82,7 @@ void Cluster::fill_links() {
   put(l.uplink, node_.pcie_switches, LinkKind::kPcieUplink, node_.pcie_uplink);
   if (fabric_) put(l.nic, nics_per_node_, LinkKind::kNic, least(node_.nic, fabric_->link) * fabric_->efficiency);
   if (node_.numa_domains > 1) put(l.host, node_.numa_domains, LinkKind::kHost, node_.numa_link);
+  if (node_.c2c.value() > 0) put(l.c2c, node_.numa_domains, LinkKind::kC2c, node_.c2c);
   for (std::size_t i = 0; i < mesh_rate_.size(); ++i) {
     Link& link = one[static_cast<std::size_t>(l.peer) + i];
     link.kind = LinkKind::kPeer;

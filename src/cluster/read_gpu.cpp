@@ -20,6 +20,7 @@ Result<Gpu> read_gpu(const document::Value& doc, const std::string& file, const 
   if (!doc.at("idle_w").is_null()) g.idle_w = doc.at("idle_w").as_double();
   g.scale_up = gb_per_s(number(doc, "scale_up_gb_per_s"));
   g.pcie = gb_per_s(number(doc, "pcie_gb_per_s"));
+  g.structured_sparsity = flag(doc, "structured_sparsity");
   const document::Value& peaks = doc.at("peak_tflops");
   const auto peak = [&peaks](std::string_view dtype) -> std::optional<FlopsPerSecond> {
     const document::Value& v = peaks.at(dtype);

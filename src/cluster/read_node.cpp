@@ -60,6 +60,11 @@ struct Reader {
 // Far above any machine (an NVL576 rack has 576 GPUs), far below what would exhaust memory.
 constexpr int kMaxDevices = 4096;
 
+/// GB/s of a socket that nobody states: eight channels of DDR4-3200 (JEDEC JESD79-4), the least of the hosts of this decade.
+constexpr double kSocketBandwidth = 200;
+/// Host to device over NVLink-C2C reaches 359 to 377 of 450 GB/s (CSCS, Alps GH200).
+constexpr double kC2cPayload = 0.8;
+
 std::optional<ScaleUp> scale_up_kind(const std::string& name) {
   constexpr std::pair<std::string_view, ScaleUp> kKinds[] = {
       {"none", ScaleUp::kNone}, {"nvswitch", ScaleUp::kNvSwitch}, {"mesh", ScaleUp::kMesh}, {"bridge", ScaleUp::kBridge}, {"pcie", ScaleUp::kPcie}};
@@ -129,6 +134,9 @@ Result<Node> read_node(const document::Value& doc, const std::string& file, cons
   }
   n.cpu_vendor = text(doc, "cpu_vendor");
   n.host_memory = whole_bytes(number(doc, "host_memory_gib") * static_cast<double>(kGiB));
+  n.host_bandwidth_stated = !doc.at("host_memory_gb_per_s").is_null();
+  n.host_bandwidth = gb_per_s(number(doc, "host_memory_gb_per_s", kSocketBandwidth * n.numa_domains));
+  n.c2c = gb_per_s(number(doc, "c2c_gb_per_s")) * kC2cPayload;
   n.max_w = number(doc, "max_w");
   n.default_origin = texts(doc, "unconfirmed");
   if (!r.problems.empty()) return fail(std::move(r.problems));

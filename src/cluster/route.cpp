@@ -214,6 +214,11 @@ Route Cluster::host_route(std::int64_t gpu, bool to_host) const {
   const int pcie_switch = node_.gpu_pcie_switch[static_cast<std::size_t>(local)];
   Route r;
   r.latency = kPcieLatency;
+  if (node_.c2c.value() > 0) {
+    // The outbound side is the processor's.
+    r.hops.push_back({at(node, layout_.c2c, node_.gpu_numa[static_cast<std::size_t>(local)], to_host), 1});
+    return r;
+  }
   r.hops.push_back({at(node, layout_.pcie, local, !to_host), 1});
   if (pcie_switch >= 0) r.hops.push_back({at(node, layout_.uplink, pcie_switch, !to_host), 1});
   if (!to_host) std::reverse(r.hops.begin(), r.hops.end());

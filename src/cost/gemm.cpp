@@ -23,6 +23,7 @@ namespace {
 
 constexpr double kMicro = 1e-6;
 constexpr double kReductionBytes = 8;  ///< an fp32 partial sum is written and read once
+constexpr double kPositionBytes = 0.125;  ///< of a 2:4 operand, per element of the dense one: two bits for each that is kept
 constexpr double kAlignBytes = 16;     ///< of a vectorised global load; cuBLAS asks for it to use the fast kernels
 /// Rows and columns that one wave covers: about 130 SMs x (128 x 256) in a near-square raster.
 constexpr double kWaveExtent = 2048;
@@ -43,6 +44,7 @@ GemmModel::GemmModel(const calibration::GemmProfile& p, double sm_rate, double l
       nn_(1 / std::min(p.layout_nn.value, 1 / p.efficiency.value)),
       nt_accumulate_(1 / std::min(p.layout_nt_accumulate.value, 1 / p.efficiency.value)),
       align_(p.align_penalty.value),
+      sparse_(0.5 / p.sparse_efficiency.value),
       throttle_(p.sustained_ratio.value - 1),
       throttle_flops_(clocks == Clocks::kSustained ? p.sustained_flops.value : p.burst_flops.value),
       l2_(l2) {
@@ -57,6 +59,7 @@ GemmModel::GemmModel(const calibration::GemmProfile& p, double sm_rate, double l
   origin_ = p.efficiency.origin;
   for (const Origin o : {p.wave_overhead_us.origin, p.launch_us.origin, p.bandwidth_efficiency.origin, p.wave_hardness.origin}) origin_ = weaker(origin_, o);
   origin_accumulate_ = weaker(origin_, p.layout_nt_accumulate.origin);
+  origin_sparse_ = p.sparse_efficiency.origin;
 }
 
 KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes) const {
@@ -70,6 +73,8 @@ KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, dou
   if (g.layout == workload::GemmLayout::kNT && g.accumulate) factor = nt_accumulate_;
   const std::int64_t contiguous = g.layout == workload::GemmLayout::kNT ? g.m : g.k;
   if (!aligned(contiguous, in_bytes) || !aligned(g.n, in_bytes)) factor *= align_;
+  // Matrix units multiply half the elements of a 2:4 operand (Mishra et al., arXiv:2104.08378); never less than half the dense time.
+  if (g.sparse) factor *= sparse_;
   const double flops = 2 * outputs * k;
   factor *= 1 + throttle_ * flops / (flops + throttle_flops_);
 
@@ -95,7 +100,8 @@ KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, dou
   }
 
   // Operands come from memory once while the panel of a wave stays in L2; a longer panel is fetched again by later waves, at most once each.
-  double operands = (m + n) * k * batch * in_bytes;
+  const double b_bytes = g.sparse ? in_bytes / 2 + kPositionBytes : in_bytes;
+  double operands = (m * in_bytes + n * b_bytes) * k * batch;
   if (l2_ > 0) {
     const double panel = (std::min(m, kWaveExtent) + std::min(n, kWaveExtent)) * k * in_bytes;
     const double every_wave = 2 * m * n * k * batch * in_bytes / kWaveExtent;

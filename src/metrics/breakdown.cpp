@@ -14,6 +14,9 @@ ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages) {
     case workload::Axis::kPp:
     case workload::Axis::kEmbedding: return ExposedAxis::kPp;
     case workload::Axis::kModel: return stages > 1 ? ExposedAxis::kPp : ExposedAxis::kTp;
+    case workload::Axis::kToHost:
+    case workload::Axis::kFromHost:
+    case workload::Axis::kHostUpdate: return ExposedAxis::kHost;
     case workload::Axis::kDp:
     case workload::Axis::kDpReplicas:
     case workload::Axis::kExpertDp:

@@ -1,6 +1,8 @@
 // Device memory: what tensors use, what the caching allocator holds, and what nvidia-smi shows, each at the worst rank's peak.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "metrics/parts.hpp"
 
 namespace orrery::metrics {
@@ -32,13 +34,19 @@ Memory memory(const engine::Input& input, const engine::Result& result, const In
   m.allocated_bytes = peak.allocated;
   m.reserved_bytes = peak.reserved;
   m.peak_bytes = peak.total();
-  m.fits = m.peak_bytes <= m.capacity_bytes;
+  const bool host_fits = inputs.host_node_bytes <= inputs.host_capacity_bytes || !inputs.host_bytes;
+  const bool device_fits = m.peak_bytes <= m.capacity_bytes;
+  m.fits = device_fits && host_fits;
   const std::vector<std::int64_t>& kinds = inputs.programs[input.ranks[worst].program].kind_bytes;
   for (std::size_t k = 0; k < kinds.size(); ++k)
     if (inputs.memory_kinds[k] != kFramework) m.by_kind.emplace_back(inputs.memory_kinds[k], kinds[k]);
   // What the allocator holds beyond its tensors is the runtime's, as the context and the communicators are.
   m.by_kind.emplace_back(kFramework, peak.framework + peak.reserved - peak.allocated);
-  if (!m.fits) m.advice = fit_advice(m, inputs);
+  if (!device_fits) m.advice = fit_advice(m, inputs);
+  if (!host_fits) {
+    m.advice.push_back(fmt::format("host memory: the ranks of a node keep {:.1f} GiB there and it holds {:.1f} GiB; lower training.offload", to_gib(Bytes(inputs.host_node_bytes)),
+                                   to_gib(Bytes(inputs.host_capacity_bytes))));
+  }
   return m;
 }
 

@@ -40,6 +40,9 @@ Throughput throughput(double step_s, const Breakdown& breakdown, const Inputs& i
   t.tokens_per_s = per_second(tokens);
   t.tokens_per_s_per_gpu = t.tokens_per_s / gpus;
   t.samples_per_s = per_second(samples);
+  // A skipped step costs a whole one: forward, backward and reduction have run when the overflow is found.
+  t.skipped_steps = inputs.skipped_steps;
+  t.useful_tokens_per_s = t.tokens_per_s * (1 - inputs.skipped_steps);
   t.model_tflops_per_gpu = tflops_per_gpu(inputs.counts.exact * tokens);
   t.hardware_tflops_per_gpu = tflops_per_gpu(inputs.hardware_flops);
   for (const auto& [name, flops] : flops_per_token(inputs.counts)) t.tflops_per_gpu.emplace_back(name, tflops_per_gpu(flops * tokens));

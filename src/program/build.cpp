@@ -114,6 +114,8 @@ workload::Shard shard_of(const Job& job) {
   shard.sequence_parallel = p.sp;
   shard.vocab_multiple = job.stack.vocab_multiple;
   shard.gradient_buffer = p.zero < 3;
+  // Gathered parameters come anew for every pass, and a copy that stayed would undo the sharding.
+  shard.keeps_quantised_weights = job.kernels.quantised_weights_kept && p.zero < 3;
   return shard;
 }
 
@@ -161,6 +163,9 @@ Program build(const Job& job) {
       const auto element = static_cast<std::int64_t>(workload::element_bytes(job.training.activation_dtype));
       for (const std::int64_t n : matrix_sizes(chunks)) builder.allocate(MemoryKind::kBuffers, element * n);
     }
+    for (const ChunkLayers& chunk : chunks) {
+      for (const LayerSlot& layer : chunk) builder.allocate(MemoryKind::kParameters, layer.passes->weight_copies);
+    }
     data_parallel.begin_step();
     Pipeline(builder, data_parallel, job, chunks, stage).run(plan::schedule_order(p, stage, microbatches));
 
@@ -168,17 +173,17 @@ Program build(const Job& job) {
     const std::int64_t updated = p.zero >= 1 ? (role.parameters + group - 1) / group : role.parameters;
     const std::int64_t gradients = p.zero >= 3 ? updated : role.parameters;
     std::vector<workload::Operation> prepare, update;
-    for (workload::Operation& op : workload::optimizer_operations(job.training, job.kernels, gradients, updated)) {
-      const auto* stream = std::get_if<workload::Stream>(&op.work);
-      (stream != nullptr && stream->kind == workload::StreamKind::kOptimizer ? update : prepare).push_back(std::move(op));
+    // The update begins behind the gradients' norm.
+    bool normed = false;
+    for (workload::Operation& op : workload::optimizer_operations(job.training, job.kernels, gradients, updated, data_parallel.update_shapes())) {
+      const bool norm = op.name == "grad_norm";
+      (normed ? update : prepare).push_back(std::move(op));
+      normed = normed || norm;
     }
-    std::vector<std::uint32_t> segments;
-    for (auto* list : {&prepare, &update}) {
-      if (list->empty()) continue;
-      segments.push_back(static_cast<std::uint32_t>(role.segments.size()));
-      role.segments.push_back(Segment{list == &prepare ? "gradient norm and scale" : "optimizer", Phase::kOptimizer, std::move(*list), job.stack.forward_op_us});
-    }
-    data_parallel.end_step(segments);
+    const auto pass = [&](const char* name, const std::vector<workload::Operation>& operations) {
+      return make_pass(name, Phase::kOptimizer, job.stack.forward_op_us, operations, {}, role.segments, program.requests);
+    };
+    data_parallel.end_step(pass("gradient norm and scale", prepare), pass("optimizer", update));
     program.roles.push_back(std::move(role));
   }
   return program;
@@ -189,7 +194,8 @@ double hardware_flops(const Program& program, const plan::Parallelism& p) {
   for (const Role& role : program.roles) {
     double flops = 0;
     for (const Item& item : role.items) {
-      if (item.kind != ItemKind::kSegment) continue;
+      // Products of an optimizer (Muon) train no token: MFU and HFU leave them out alike.
+      if (item.kind != ItemKind::kSegment || role.segments[item.index].phase == Phase::kOptimizer) continue;
       for (const workload::Operation& op : role.segments[item.index].operations) {
         if (const auto* gemm = std::get_if<workload::Gemm>(&op.work)) flops += gemm->flops().value();
         if (const auto* attention = std::get_if<workload::Attention>(&op.work)) flops += attention->flops().value();

@@ -21,7 +21,7 @@ constexpr std::int64_t kScalarBytes = 4;
 }  // namespace
 
 DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches)
-    : b_(builder), job_(job), chunks_(chunks), microbatches_(microbatches), group_(job.parallelism.dp * job.parallelism.cp) {
+    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), microbatches_(microbatches), group_(job.parallelism.dp * job.parallelism.cp) {
   std::size_t root = SIZE_MAX;
   for (const ChunkLayers& chunk : chunks_) {
     std::vector<std::size_t>& unit_of = unit_of_.emplace_back();
@@ -85,23 +85,31 @@ void DataParallel::make_states() {
   const plan::Parallelism& p = job_.parallelism;
   const workload::StateBytes states = workload::state_bytes(t);
   const std::int64_t kept = p.zero >= 3 ? shard(parameters_) : parameters_;
-  const std::int64_t updated = p.zero >= 1 ? shard(parameters_) : parameters_;
-  b_.account(ItemKind::kAllocate, MemoryKind::kParameters, bytes_of(kept, t.param_dtype));
-  b_.account(ItemKind::kAllocate, MemoryKind::kOptimizer, static_cast<std::int64_t>((states.master + states.optimizer) * static_cast<double>(updated)));
-  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kParameters, bytes_of(p.zero >= 3 ? shard(n) : n, t.param_dtype)); });
-  if (job_.stack.gradient_buffer) b_.allocate(MemoryKind::kGradients, bytes_of(p.zero >= 2 ? shard(parameters_) : parameters_, t.grad_dtype));
+  const auto here = [&](double bytes) { return static_cast<std::int64_t>(bytes * (1 - t.offload.optimizer)); };
+  const std::int64_t all = static_cast<std::int64_t>(states.master * static_cast<double>(updated())) + workload::optimizer_bytes(t, update_shapes());
+  b_.account(ItemKind::kAllocate, MemoryKind::kParameters, bytes_of(kept, t.param_dtype) - host_.parameter_bytes(kept));
+  b_.account(ItemKind::kAllocate, MemoryKind::kOptimizer, all - workload::host_share(all, t.offload.optimizer));
+  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kParameters, bytes_of(p.zero >= 3 ? shard(n) : n, t.param_dtype) - host_.parameter_bytes(p.zero >= 3 ? shard(n) : n)); });
+  // Gradients that are handed on as they are reduced do not stay where the host updates.
+  const std::int64_t gone = p.zero >= 2 ? workload::host_share(updated(), t.offload.optimizer) : 0;
+  if (job_.stack.gradient_buffer) b_.allocate(MemoryKind::kGradients, bytes_of((p.zero >= 2 ? shard(parameters_) : parameters_) - gone, t.grad_dtype));
   if (job_.stack.reduction_buckets && group_ > 1) b_.allocate(MemoryKind::kBuffers, bytes_of(parameters_, t.param_dtype));
-  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(states.master * static_cast<double>(p.zero >= 1 ? shard(n) : n))); });
+  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kOptimizer, here(states.master * static_cast<double>(p.zero >= 1 ? shard(n) : n))); });
   if (job_.stack.states_at_start) make_optimizer_states(false);
 }
 
 /// Momentum and variance: PyTorch's optimizers, and Apex' and Transformer Engine's, make them in the first update.
 void DataParallel::make_optimizer_states(bool first_step) {
-  const workload::StateBytes states = workload::state_bytes(job_.training);
-  const int kinds = job_.training.optimizer == workload::Optimizer::kAdamW ? 2 : 1;
+  const workload::Training& t = job_.training;
+  const bool two = t.optimizer == workload::Optimizer::kAdamW || t.optimizer == workload::Optimizer::kAdamW8bit;
+  const int kinds = two ? 2 : 1;
+  const bool alike = t.optimizer != workload::Optimizer::kMuon && t.optimizer != workload::Optimizer::kAdafactor;
+  // Where matrices keep less than other tensors the sum is right, and each tensor takes its part of it.
+  const double each = alike ? workload::state_bytes(t).optimizer
+                            : static_cast<double>(workload::optimizer_bytes(t, update_shapes())) / static_cast<double>(std::max<std::int64_t>(1, updated()));
   for_tensors([&](std::int64_t n) {
-    const double held = static_cast<double>(job_.parallelism.zero >= 1 ? shard(n) : n);
-    for (int k = 0; k < kinds; ++k) b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(states.optimizer / kinds * held), 0, first_step);
+    const double held = static_cast<double>(job_.parallelism.zero >= 1 ? shard(n) : n) * (1 - t.offload.optimizer);
+    for (int k = 0; k < kinds; ++k) b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(each / kinds * held), 0, first_step);
   });
 }
 
@@ -129,8 +137,11 @@ DataParallel::Bucket& DataParallel::bucket_of(std::int32_t chunk, std::size_t la
 void DataParallel::gather_unit(std::size_t unit) {
   Unit& u = units_[unit];
   if (u.parameters == 0 || u.resident || u.gathered != kNoEvent) return;
+  u.host_bytes = host_.parameter_bytes(shard(u.parameters));
+  b_.allocate(MemoryKind::kBuffers, u.host_bytes, Stream::kCopyIn);
+  const std::uint32_t fetched = host_.fetch_parameters(shard(u.parameters), last_copied_);
   b_.allocate(MemoryKind::kBuffers, gathered_bytes(u.parameters), Stream::kParamGather);
-  u.gathered = b_.collective(Stream::kParamGather, Request{Axis::kDp, CommKind::kAllGather, gathered_bytes(u.parameters)}, last_copied_);
+  u.gathered = b_.collective(Stream::kParamGather, Request{Axis::kDp, CommKind::kAllGather, gathered_bytes(u.parameters)}, fetched != kNoEvent ? fetched : last_copied_);
 }
 
 /// FSDP2 copies parameters out of the gathered buffer, tensor by tensor. In forward it keeps the buffer until the next unit's copy, so that
@@ -148,6 +159,7 @@ void DataParallel::use_unit(std::size_t unit, bool forward) {
     if (!forward) free_copied();
   }
   last_copied_ = b_.compute_done();
+  b_.free(MemoryKind::kBuffers, u.host_bytes);
   u.gathered = kNoEvent;
   u.resident = true;
 }
@@ -178,7 +190,26 @@ void DataParallel::before_forward(std::int32_t microbatch, std::int32_t chunk, s
   if (microbatch == 0 && layers[layer].parameters > 0) b_.wait(bucket_of(chunk, layer).gathered);
 }
 
-void DataParallel::after_forward(std::int32_t, std::int32_t chunk, std::size_t layer) {
+std::int64_t DataParallel::kept_bytes(const LayerSlot& layer) const {
+  if (layer.passes->kind != workload::LayerKind::kDecoder) return 0;
+  if (layer.full_recompute) return layer.opens_group ? layer.passes->input_bytes : 0;
+  return layer.passes->saved_bytes;
+}
+
+void DataParallel::fetch_activations(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  if (host_.shares().activations <= 0) return;
+  host_.arrive(microbatch, chunk, layer);
+  // One layer ahead, which may be the first of a recomputed group.
+  const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
+  for (std::size_t before = layer; before-- > 0;) {
+    if (kept_bytes(layers[before]) == 0) continue;
+    host_.fetch(microbatch, chunk, before);
+    return;
+  }
+}
+
+void DataParallel::after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  if (host_.shares().activations > 0) host_.leave(microbatch, chunk, layer, kept_bytes(chunks_[static_cast<std::size_t>(chunk)][layer]));
   if (!sharded_parameters()) return;
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   const bool last_chunk = static_cast<std::size_t>(chunk) + 1 == chunks_.size();
@@ -194,7 +225,8 @@ void DataParallel::after_forward(std::int32_t, std::int32_t chunk, std::size_t l
   if (!last && !root) release_unit(unit);
 }
 
-void DataParallel::before_backward(std::int32_t, std::int32_t chunk, std::size_t layer) {
+void DataParallel::before_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  fetch_activations(microbatch, chunk, layer);
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer), false);
@@ -229,6 +261,9 @@ void DataParallel::reduce(Bucket& bucket) {
   } else {
     b_.collective(Stream::kCompute, request);
   }
+  if (host_.shares().optimizer > 0) {
+    host_.send_gradients(job_.parallelism.zero >= 1 ? shard(bucket.parameters) : bucket.parameters, job_.parallelism.overlap_grad_reduce ? reduced_.back() : b_.compute_done());
+  }
   free_reduced();
   reducing_ = std::move(held);
   bucket.held = 0;
@@ -250,6 +285,7 @@ void DataParallel::reduce_unit(std::size_t unit, std::int32_t microbatch) {
     (microbatch == 0 ? made_ : reducing_).push_back(share);
   }
   reduced_.push_back(b_.collective(Stream::kGradReduce, Request{Axis::kDp, CommKind::kReduceScatter, reduce_bytes}, b_.compute_done()));
+  host_.send_gradients(shard(u.parameters), reduced_.back());
 }
 
 /// Gradients of a layer, tensor by tensor, that stay after its backward pass: until the microbatch ends, or until the update.
@@ -292,6 +328,11 @@ void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, s
     return;
   }
   const bool reduces = job_.parallelism.zero == 2 || microbatch + 1 == microbatches_;
+  if (group_ == 1 && reduces && host_.shares().optimizer > 0) {
+    for (const Bucket& bucket : buckets_[static_cast<std::size_t>(chunk)]) {
+      if (bucket.lowest_layer == layer) host_.send_gradients(bucket.parameters, b_.compute_done());
+    }
+  }
   if (group_ == 1 || !reduces) return;
   // Without overlap ZeRO 0 and 1 reduce at the end of the step; ZeRO 2 cannot wait, its full gradients are not kept.
   if (!job_.parallelism.overlap_grad_reduce && job_.parallelism.zero != 2) return;
@@ -300,7 +341,34 @@ void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, s
   }
 }
 
-void DataParallel::end_step(const std::vector<std::uint32_t>& optimizer_segments) {
+workload::UpdateShapes DataParallel::update_shapes() const {
+  workload::UpdateShapes shapes;
+  shapes.parameters = parameters_;
+  shapes.tensors = 0;
+  shapes.shards = job_.parallelism.zero >= 1 ? group_ : 1;
+  for (const ChunkLayers& chunk : chunks_) {
+    for (const LayerSlot& layer : chunk) {
+      const workload::LayerParameters& p = layer.passes->parameters;
+      shapes.tensors += p.vectors;
+      const bool shared = layer.parameters < p.total();  // a tied head on the embedding's rank: its matrix is the embedding's
+      for (const workload::Matrix& m : p.matrices) {
+        if (shared && !m.between_layers) continue;
+        shapes.tensors += m.count;
+        const auto same = [&](const workload::Matrix& o) { return o.rows == m.rows && o.columns == m.columns && o.between_layers == m.between_layers; };
+        const auto found = std::find_if(shapes.matrices.begin(), shapes.matrices.end(), same);
+        if (found == shapes.matrices.end()) {
+          shapes.matrices.push_back(m);
+        } else {
+          found->count += m.count;
+        }
+      }
+    }
+  }
+  shapes.tensors = std::max<std::int64_t>(1, shapes.tensors);
+  return shapes;
+}
+
+void DataParallel::end_step(const Pass& prepare, const Pass& update) {
   const workload::Training& t = job_.training;
   const plan::Parallelism& p = job_.parallelism;
   b_.set_position(-1, -1);
@@ -333,12 +401,15 @@ void DataParallel::end_step(const std::vector<std::uint32_t>& optimizer_segments
   };
   if (t.precision == DType::kFp16 && job_.stack.inf_check) agree();
   b_.host_work(job_.stack.optimizer_us);
-  // The first segments are the gradient's (scale, norm); the norm's agreement stands before the update.
-  for (std::size_t i = 0; i < optimizer_segments.size(); ++i) {
-    if (i + 1 == optimizer_segments.size() && job_.stack.grad_norm) agree();
-    if (i + 1 == optimizer_segments.size() && !job_.stack.states_at_start) make_optimizer_states(true);
-    b_.segment(optimizer_segments[i]);
-  }
+  b_.lone_pass(prepare, 0);
+  if (job_.stack.grad_norm) agree();
+  const std::int64_t buffer = workload::update_buffer_bytes(t, update_shapes());
+  if (!job_.stack.states_at_start) make_optimizer_states(true);
+  b_.allocate(MemoryKind::kOptimizer, buffer);
+  b_.lone_pass(update, 0);
+  b_.free(MemoryKind::kOptimizer, buffer);
+  host_.update(updated());
+  b_.role().host_bytes = t.offload.any() ? host_.bytes(updated()) : 0;
   free_reduced();
   drop(made_);
   // Where parameters do not lie in one buffer their shares are copied into one to be gathered, and each rank's out of another.

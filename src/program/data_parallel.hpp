@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "host_memory.hpp"
 #include "role_builder.hpp"
 
 namespace orrery::program {
@@ -28,10 +29,15 @@ class DataParallel {
   void begin_step();
   void before_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   void after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  /// Where a layer's share stands in host memory: it comes back before what follows, and that of the layer before sets out.
+  void fetch_activations(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   void before_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   void after_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
-  /// Remaining reductions, tied and norm gradients, clip, optimizer, gathers that do not overlap.
-  void end_step(const std::vector<std::uint32_t>& optimizer_segments);
+  /// Remaining reductions, tied and norm gradients, clip, optimizer, gathers that do not overlap. prepare: kernels over the gradients
+  /// (zero, scale, norm); update: the optimizer's, which may communicate.
+  void end_step(const Pass& prepare, const Pass& update);
+  /// What the rank's optimizer works on.
+  [[nodiscard]] workload::UpdateShapes update_shapes() const;
 
   [[nodiscard]] std::int64_t parameters() const { return parameters_; }
 
@@ -69,8 +75,13 @@ class DataParallel {
   [[nodiscard]] bool sharded_parameters() const { return job_.parallelism.zero >= 3 && group_ > 1; }
   [[nodiscard]] std::int64_t shard(std::int64_t parameters) const { return (parameters + group_ - 1) / group_; }
 
+  /// What a layer keeps from forward to backward, and may be in host memory.
+  [[nodiscard]] std::int64_t kept_bytes(const LayerSlot& layer) const;
+  [[nodiscard]] std::int64_t updated() const { return job_.parallelism.zero >= 1 ? shard(parameters_) : parameters_; }
+
   RoleBuilder& b_;
   const Job& job_;
+  HostMemory host_;
   const std::vector<ChunkLayers>& chunks_;
   std::int64_t microbatches_ = 1, group_ = 1, parameters_ = 0;
   std::vector<std::vector<Bucket>> buckets_;       // per chunk, in backward order
@@ -82,6 +93,7 @@ class DataParallel {
     std::int32_t layers = 0, layers_done = 0;  ///< layers in it; those whose backward pass is done
     bool root = false, resident = false;
     std::uint32_t gathered = kNoEvent;
+    std::int64_t host_bytes = 0;  // of its parameters that came from host memory
     std::uint32_t copy_out = kNone32, copy_in = kNone32;  // segments
   };
   static constexpr std::uint32_t kNone32 = UINT32_MAX;

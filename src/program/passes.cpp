@@ -98,6 +98,7 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   out.input_bytes = layer.input_bytes;
   out.output_bytes = layer.output_bytes;
   out.parameters = layer.parameters;
+  out.weight_copies = layer.weight_copies;
 
   const auto temporaries = [&out](const std::vector<workload::Tensor>& tensors, std::vector<MemoryEvent>& into) {
     for (const auto& t : tensors) {
@@ -111,6 +112,7 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   temporaries(layer.backward_tensors, backward);
   const int last = std::max(0, static_cast<int>(layer.forward.size()) - 1);
   for (const auto& t : layer.saved) {
+    out.saved_bytes += t.bytes;
     forward.push_back({t.forward_alloc_at, t.bytes, out.slots});
     discarding.push_back({t.forward_alloc_at, t.bytes, out.slots});
     discarding.push_back({last, -t.bytes, out.slots});

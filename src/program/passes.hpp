@@ -44,6 +44,8 @@ struct LayerPasses {
   Pass once_per_step;       ///< before the first microbatch: quantised copies of weights
   bool recomputes = false;  ///< `recompute` is not empty (selective) and opens a checkpointed region
   std::int64_t input_bytes = 0, output_bytes = 0;
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t weight_copies = 0;  ///< bytes of quantised weights that stay through the step
   workload::LayerParameters parameters;
   std::vector<std::int64_t> parameter_tensors;  ///< elements of each
   std::int64_t word_embedding = 0;  ///< parameters of the matrix that embedding and head share where tied

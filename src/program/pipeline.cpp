@@ -54,6 +54,7 @@ void Pipeline::backward(const ScheduleEntry& entry) {
     if (layers[begin].full_recompute) {
       while (!layers[begin].opens_group) --begin;
       b_.host_work(job_.stack.checkpoint_region_us);
+      dp_.fetch_activations(entry.microbatch, entry.chunk, begin);
       b_.free(MemoryKind::kActivations, layers[begin].passes->input_bytes);  // from here on the pass' own input stands for it
       for (std::size_t i = begin; i < end; ++i) {
         dp_.before_backward(entry.microbatch, entry.chunk, i);

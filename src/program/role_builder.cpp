@@ -8,7 +8,7 @@
 namespace orrery::program {
 
 const char* to_string(Stream s) {
-  static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive"};
+  static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive", "copy out", "copy in", "host update"};
   return kNames[static_cast<std::size_t>(s)];
 }
 
@@ -140,7 +140,7 @@ std::uint32_t RoleBuilder::collective(Stream stream, const Request& request, std
   item.kind = ItemKind::kCollective;
   item.stream = stream;
   item.index = request_index(requests_, request);
-  item.host_us = stack_.collective_us;
+  item.host_us = workload::with_host(request.axis) ? stack_.forward_op_us : stack_.collective_us;
   return device(item, after);
 }
 

@@ -54,6 +54,7 @@ Stack read_stack(const Value& stack) {
   s.tied_embedding_all_reduce = flag(end.at("tied_embedding_all_reduce"), true);
   s.norm_gradient_all_reduce = flag(end.at("norm_gradient_all_reduce"), true);
   s.inf_check = flag(end.at("inf_check"));
+  s.skipped_steps = number(end.at("skipped_steps"));
   const Value& memory = stack.at("memory");
   s.context_gib = number(memory.at("context_gib"));
   s.distributed_gib = number(memory.at("distributed_gib"));

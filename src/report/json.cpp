@@ -50,6 +50,8 @@ Value throughput(const metrics::Throughput& t) {
   return Object{{"tokens_per_s", t.tokens_per_s},
                 {"tokens_per_s_per_gpu", t.tokens_per_s_per_gpu},
                 {"samples_per_s", t.samples_per_s},
+                {"skipped_steps", t.skipped_steps},
+                {"useful_tokens_per_s", t.useful_tokens_per_s},
                 {"model_tflops_per_gpu", t.model_tflops_per_gpu},
                 {"hardware_tflops_per_gpu", t.hardware_tflops_per_gpu},
                 {"mfu", or_null(t.mfu)},

@@ -9,6 +9,7 @@
 #include "orrery/base/assert.hpp"
 #include "orrery/calibration/select.hpp"
 #include "machines.hpp"
+#include "recipe.hpp"
 #include "speeds.hpp"
 #include "traced.hpp"
 
@@ -57,6 +58,7 @@ Result<bool> read(Outcome& out, const std::string& file) {
   if (!built) return fail(built.error());
   out.cluster = std::move(*built);
   out.job = {std::move(*model), std::move(*training), workload::read_stack_kernels(s.at("stack")), std::move(*parallelism), program::read_stack(s.at("stack"))};
+  if (auto fits = fit_recipe(out.job, out.cluster->node(), file); !fits) return fail(fits.error());
   out.grid = std::make_unique<plan::Grid>(out.job.parallelism);
   const calibration::Target target{parts->node.gpu.name, parts->node.gpu.architecture, parts->fabric ? parts->fabric->name : ""};
   auto selected = keep(calibration::select(s.at("calibration"), target, file), problems);

@@ -3,7 +3,15 @@
 // Fused, the loss reads the logits and writes their gradient beside them: 4 bytes a logit moved and held, and nothing left for backward.
 // Not fused it is a chain: copy to fp32 (where the stack makes one), log-softmax, loss; backward the reverse, through a dense gradient of
 // the log-probabilities where the stack uses PyTorch's own loss (aten nll_loss_backward, _log_softmax_backward_data). With tp every token's
-// maximum, sum and target logit are all-reduced, which splits the fused kernel in two passes (Megatron-LM cross_entropy.py).
+// maximum, sum and target logit are all-reduced, which splits the fused kernel in two passes (Megatron-LM cross_entropy.py). Where ranks do
+// not keep their part of the vocabulary the logits are gathered, and every rank computes the whole loss (torchtitan without loss parallel).
+//
+// In chunks, projection and loss run together on one part of the tokens after another: product, loss with its gradient in place of the
+// logits, and the two gradient products, so that no more than one chunk's logits ever stand in memory. Backward scales what is there by
+// the loss' own gradient (Hsu et al., Liger Kernel, arXiv:2410.10989, section 3; liger_kernel/ops/fused_linear_cross_entropy.py).
+#include <algorithm>
+
+#include "orrery/base/checked.hpp"
 #include "passes.hpp"
 #include "writer.hpp"
 
@@ -12,10 +20,11 @@ namespace {
 
 class Loss {
  public:
-  Loss(Writer& w, TensorId logits, std::int64_t elements) : w_(w), logits_(logits), n_(elements), bytes_(w.bytes(elements)) {}
+  Loss(Writer& w, TensorId logits, std::int64_t elements)
+      : w_(w), logits_(logits), n_(elements), bytes_(w.bytes(elements)), parallel_(w.s.tp > 1 && w.training.loss.vocab_parallel) {}
 
   void write() {
-    if (w_.kernels.fused_cross_entropy) {
+    if (w_.training.loss.fused.value_or(w_.kernels.fused_cross_entropy)) {
       fused();
     } else {
       chain();
@@ -27,12 +36,12 @@ class Loss {
     w_.stream(name, StreamKind::kCrossEntropy, read, write, 1, reads, makes);
   }
   void agree(const char* name) {
-    if (w_.s.tp > 1) w_.tape.forward({name, Comm{CommKind::kAllReduce, Axis::kTp, 4 * w_.s.tokens}}, {}, {});
+    if (parallel_) w_.tape.forward({name, Comm{CommKind::kAllReduce, Axis::kTp, 4 * w_.s.tokens}}, {}, {});
   }
 
   void fused() {
     const TensorId gradient = w_.tape.tensor("logits_gradient", bytes_);
-    if (w_.s.tp > 1) stream("cross_entropy_max", bytes_, 0, {logits_}, {});
+    if (parallel_) stream("cross_entropy_max", bytes_, 0, {logits_}, {});
     agree("all_reduce_logits_max");
     stream("cross_entropy", bytes_, bytes_, {logits_}, {gradient});
     agree("all_reduce_logits_sum");
@@ -49,7 +58,7 @@ class Loss {
       w_.stream("logits_to_fp32", StreamKind::kCast, bytes_, wide, 1, {logits_}, {x});
     }
     const TensorId log_probabilities = w_.tape.tensor("log_probabilities", wide);
-    if (w_.s.tp > 1) stream("logits_max", wide, 0, {x}, {});
+    if (parallel_) stream("logits_max", wide, 0, {x}, {});
     agree("all_reduce_logits_max");
     stream("log_softmax", wide, wide, {x}, {log_probabilities});
     agree("all_reduce_logits_sum");
@@ -75,6 +84,7 @@ class Loss {
   Writer& w_;
   TensorId logits_;
   std::int64_t n_, bytes_;
+  bool parallel_;
 };
 
 /// Scaled and capped logits: kernels of their own, unless the compiler that made the loss kernel took them in.
@@ -85,6 +95,78 @@ TensorId bend(Writer& w, TensorId logits, std::int64_t elements) {
   return logits;
 }
 
+/// Every rank's part of the vocabulary to all; backward takes its own part out again.
+TensorId gather_logits(Writer& w, TensorId logits, std::int64_t local, std::int64_t whole) {
+  const TensorId all = w.activation("logits_gathered", whole);
+  w.tape.forward({"all_gather_logits", Comm{CommKind::kAllGather, Axis::kTp, w.bytes(whole)}}, {logits}, {all});
+  w.tape.on_backward([&w, logits, all, local] {
+    const TensorId own = w.activation("logits_own_gradient", local);
+    w.backward_stream("take_own_logits", StreamKind::kCopy, w.bytes(local), w.bytes(local), 1, {w.tape.gradient(all)}, {own});
+    w.tape.set_gradient(logits, own);
+  });
+  return all;
+}
+
+/// One part of the tokens: logits, loss, and both gradient products.
+void loss_chunk(Writer& w, std::int64_t tokens, std::int64_t columns, bool first, TensorId x, TensorId dx, TensorId dw) {
+  const bool parallel = w.s.tp > 1 && w.training.loss.vocab_parallel;
+  const std::int64_t n = tokens * columns, wide = parallel ? n : tokens * padded_vocab(w.model, w.shard);
+  const std::int64_t h = w.s.hidden;
+  const auto agree = [&](const char* name) {
+    if (parallel) w.tape.forward({name, Comm{CommKind::kAllReduce, Axis::kTp, 4 * tokens}}, {}, {});
+  };
+  TensorId logits = w.activation("logits", n);
+  w.tape.forward({"logits", Gemm{.m = tokens, .n = columns, .k = h, .in = w.act, .out = w.act, .layout = GemmLayout::kTN}}, {x}, {logits});
+  const bool bends = (w.model.logit_scale || w.model.final_softcap) && !(w.training.fusion == Fusion::kCompiled && w.kernels.cross_entropy_compiled);
+  if (bends) w.stream("bend_logits", StreamKind::kElementwise, w.bytes(n), w.bytes(n), 1, {logits}, {});
+  if (wide > n) {
+    const TensorId all = w.activation("logits_gathered", wide);
+    w.tape.forward({"all_gather_logits", Comm{CommKind::kAllGather, Axis::kTp, w.bytes(wide)}}, {logits}, {all});
+    logits = all;
+  }
+  if (parallel) w.stream("cross_entropy_max", StreamKind::kCrossEntropy, w.bytes(n), 0, 1, {logits}, {});
+  agree("all_reduce_logits_max");
+  w.stream("cross_entropy", StreamKind::kCrossEntropy, w.bytes(wide), w.bytes(wide), 1, {logits}, {});
+  agree("all_reduce_logits_sum");
+  agree("all_reduce_target_logits");
+  if (bends) w.stream("bend_logits_gradient", StreamKind::kElementwise, 2 * w.bytes(n), w.bytes(n), 1, {logits}, {});
+  w.tape.forward({"logits_input_gradient", Gemm{.m = tokens, .n = h, .k = columns, .in = w.act, .out = w.act, .layout = GemmLayout::kNN}}, {logits}, {dx});
+  w.tape.forward({"logits_weight_gradient", Gemm{.m = columns, .n = h, .k = tokens, .in = w.act, .out = w.act, .layout = GemmLayout::kNT, .accumulate = !first}}, {logits, x}, {dw});
+}
+
+void chunked_loss(Writer& w, const LinearInput& in, std::int64_t columns) {
+  const std::int64_t tokens = w.s.tokens, all = tokens * w.s.hidden, weights = columns * w.s.hidden;
+  TensorId x = in.plain;
+  if (w.s.sp) {
+    x = w.activation("head_gathered", all);
+    w.tape.forward({"all_gather_head", Comm{CommKind::kAllGather, Axis::kTp, w.bytes(all)}}, {in.plain}, {x});
+  }
+  const TensorId dx = w.activation("head_input_gradient", all), dw = w.activation("head_weight_gradient", weights);
+  const std::int64_t step = ceil_div(tokens, w.training.loss.chunks);
+  for (std::int64_t done = 0; done < tokens; done += step) loss_chunk(w, std::min(step, tokens - done), columns, done == 0, x, dx, dw);
+  w.tape.on_backward([&w, in, dx, dw, all, weights] {
+    w.backward_stream("scale_head_input_gradient", StreamKind::kElementwise, w.bytes(all), w.bytes(all), 1, {dx}, {});
+    TensorId out = dx;
+    if (w.s.sp) {
+      out = w.activation("head_gradient_shard", w.s.shard_tokens * w.s.hidden);
+      w.tape.backward({"reduce_scatter_head", Comm{CommKind::kReduceScatter, Axis::kTp, w.bytes(all)}}, {dx}, {out});
+    } else if (w.s.tp > 1) {
+      w.tape.backward({"all_reduce_head", Comm{CommKind::kAllReduce, Axis::kTp, w.bytes(all)}}, {dx}, {});
+    }
+    w.backward_stream("scale_head_weight_gradient", StreamKind::kElementwise, w.bytes(weights), w.bytes(weights), 1, {dw}, {}, true);
+    if (w.shard.gradient_buffer) {
+      const std::int64_t main = static_cast<std::int64_t>(element_bytes(w.training.grad_dtype)) * weights;
+      w.backward_stream("accumulate_head", StreamKind::kElementwise, w.bytes(weights) + main, main, 1, {dw}, {}, true);
+    }
+    w.tape.add_gradient(in.plain, out, w.bytes(w.s.shard_tokens * w.s.hidden));
+  });
+}
+
+/// Dynamic loss scaling multiplies the loss before backward (torch.amp.GradScaler.scale); one value, a launch all the same.
+void scale_loss(Writer& w) {
+  if (w.training.precision == DType::kFp16) w.stream("scale_loss", StreamKind::kElementwise, 4, 4, 1, {}, {});
+}
+
 }  // namespace
 
 Layer head_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
@@ -92,11 +174,20 @@ Layer head_layer(const Model& m, const Training& t, const Shard& shard, const St
   const TensorId x = w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden));
   const LinearInput normed = w.norm("final_norm", x, false);
   const std::int64_t columns = padded_vocab(m, shard) / shard.tp;
+  if (t.loss.chunks > 1) {
+    chunked_loss(w, normed, columns);
+    scale_loss(w);
+    return w.tape.finish(kNoTensor, {});
+  }
   const TensorId logits = w.activation("logits", w.s.tokens * columns);
   // The projection to the vocabulary stays in the activation's type under every 8-bit recipe (Transformer Engine leaves it out).
   w.column_parallel("head", normed, w.s.hidden, {{"logits", columns, m.head_bias, {logits}}}, false, kNoRegion);
-  Loss loss(w, bend(w, logits, w.s.tokens * columns), w.s.tokens * columns);
+  const bool gathers = shard.tp > 1 && !t.loss.vocab_parallel;
+  const std::int64_t wide = w.s.tokens * (gathers ? columns * shard.tp : columns);
+  const TensorId bent = bend(w, logits, w.s.tokens * columns);
+  Loss loss(w, gathers ? gather_logits(w, bent, w.s.tokens * columns, wide) : bent, wide);
   loss.write();
+  scale_loss(w);
   return w.tape.finish(kNoTensor, {});
 }
 

@@ -9,28 +9,55 @@
 #include "writer.hpp"
 
 namespace orrery::workload {
-namespace {
+void Writer::quantised_copies(const std::string& name, std::int64_t n, LinearInput& out) {
+  out.row = tape.tensor(name + "_row", format.one(n));
+  out.column = format.copies > 1 ? tape.tensor(name + "_column", format.one(n)) : out.row;
+}
 
-std::int64_t scaled(std::int64_t n, double per_element) { return static_cast<std::int64_t>(static_cast<double>(n) * per_element + 0.5); }
-
-}  // namespace
-
-/// One cast that writes both orientations; recipes with a scale of the present tensor read its maximum first.
+/// A cast per orientation where the scales belong to one, else one cast that writes them all; recipes with a scale of the present tensor
+/// read its maximum first. Transformer Engine's own timings stand for the second read: quantisers take 0.20 of a layer in MXFP8
+/// (modelling 1.7), which one read would make 0.12.
 LinearInput Writer::linear_input(const std::string& name, TensorId plain, std::int64_t n, Regions regions) {
   LinearInput out{plain, plain, plain};
   if (!format.on) return out;
-  out.row = tape.tensor(name + "_row", scaled(n, format.bytes));
-  out.column = tape.tensor(name + "_column", scaled(n, format.bytes));
+  quantised_copies(name, n, out);
   if (format.amax_pass) stream(name + "_amax", StreamKind::kReduce, bytes(n), 0, 1, {plain}, {}, regions);
-  stream("quantise_" + name, StreamKind::kCast, bytes(n), 2 * scaled(n, format.bytes), 1, {plain}, {out.row, out.column}, regions);
+  stream("quantise_" + name, StreamKind::kCast, format.casts() * bytes(n), format.all(n), format.casts(), {plain}, {out.row, out.column}, regions);
   return out;
 }
 
 /// The same for gradients; one tensor holds both orientations, since both are read at once.
 TensorId Writer::quantise_gradients(const std::string& name, const std::vector<TensorId>& gradients, std::int64_t n) {
-  const TensorId out = tape.tensor(name + "_gradient_quantised", 2 * scaled(n, format.bytes));
+  const TensorId out = tape.tensor(name + "_gradient_quantised", format.all(n));
   if (format.amax_pass) backward_stream(name + "_gradient_amax", StreamKind::kReduce, bytes(n), 0, 1, gradients, {});
-  backward_stream("quantise_" + name + "_gradient", StreamKind::kCast, bytes(n), 2 * scaled(n, format.bytes), 1, gradients, {out});
+  backward_stream("quantise_" + name + "_gradient", StreamKind::kCast, format.casts() * bytes(n), format.all(n), format.casts(), gradients, {out});
+  return out;
+}
+
+// Kept copies are cast with the first microbatch (Transformer Engine's weight workspaces). Without them each pass casts what it reads:
+// the forward product the one orientation, the input gradient the other (torchao float8_linear.py, which saves the weight itself).
+// 2:4 weights are pruned and compressed by the same kernel, for each product's reduction axis: half of the elements and two bits of
+// position for each (Mishra et al., arXiv:2104.08378; torchao sparsity/training prunes in every forward pass).
+TensorId Writer::weight_copy(const std::string& name, std::int64_t w, bool in_backward, Regions regions) {
+  if (!format.on && !training.sparse) return kNoTensor;
+  const double element = format.on ? format.bytes : element_bytes(act);
+  const std::int64_t one = training.sparse ? static_cast<std::int64_t>((element / 2 + 0.125) * static_cast<double>(w) + 0.5) : format.one(w);
+  const std::int64_t all = training.sparse ? 2 * one : format.all(w);
+  const int amax = format.amax_pass ? 1 : 0, passes = amax + 1, kept_passes = amax + (training.sparse ? 1 : format.casts());
+  const std::string verb = training.sparse ? "prune_" : "quantise_";
+  if (shard.keeps_quantised_weights) {
+    if (in_backward) return kNoTensor;
+    tape.once_per_step({verb + name + "_weight", Stream{StreamKind::kCast, kept_passes * bytes(w), all, kept_passes}}, all);
+    return kNoTensor;
+  }
+  const std::string weight = name + (in_backward ? "_weight_turned" : "_weight");
+  const TensorId out = tape.tensor(weight + "_copy", one);
+  const Stream cast{StreamKind::kCast, passes * bytes(w), one, passes};
+  if (in_backward) {
+    tape.backward({verb + weight, cast}, {}, {out});
+  } else {
+    tape.forward({verb + weight, cast}, {}, {out}, regions);
+  }
   return out;
 }
 
@@ -60,17 +87,15 @@ void Writer::weight_gradient(const Product& p, std::int64_t in_width, const std:
 
 void Writer::column_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised,
                              Regions regions) {
-  const bool q = quantised && format.on;
+  const bool q = quantised && format.on, sparse = quantised && training.sparse;
   const DType dtype = q ? training.precision : act;
   const std::int64_t n_in = s.tokens * in_width;
-  const std::int64_t gathered_bytes = q ? scaled(n_in, format.bytes) : bytes(n_in);
+  const std::int64_t gathered_bytes = q ? format.one(n_in) : bytes(n_in);
   const TensorId whole = gather(name, in.row, gathered_bytes, regions);
   for (const Product& p : products) {
-    tape.forward({p.name, Gemm{.m = s.tokens, .n = p.width, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN}}, {whole}, p.outs, regions);
-    if (q) {
-      const std::int64_t w = p.width * in_width;
-      tape.once_per_step({"quantise_" + p.name + "_weight", Stream{StreamKind::kCast, bytes(w) * (format.amax_pass ? 2 : 1), 2 * scaled(w, format.bytes), format.amax_pass ? 2 : 1}});
-    }
+    std::vector<TensorId> operands = {whole};
+    if (const TensorId weight = quantised ? weight_copy(p.name, p.width * in_width, false, regions) : kNoTensor; weight != kNoTensor) operands.push_back(weight);
+    tape.forward({p.name, Gemm{.m = s.tokens, .n = p.width, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN, .sparse = sparse}}, operands, p.outs, regions);
     if (p.bias && !kernels.fused_bias_activation) {
       const std::int64_t size = bytes(s.tokens * p.width);
       stream(p.name + "_bias", StreamKind::kElementwise, size, size, 1, p.outs, p.outs, regions);
@@ -95,8 +120,10 @@ void Writer::column_parallel(const std::string& name, const LinearInput& in, std
     TensorId dx = kNoTensor;
     for (std::size_t i = 0; i < products.size(); ++i) {
       const Product& p = products[i];
+      std::vector<TensorId> operands = dys[i];
+      if (const TensorId weight = quantised ? weight_copy(p.name, p.width * in_width, true, kNoRegion) : kNoTensor; weight != kNoTensor) operands.push_back(weight);
       const TensorId part = activation(p.name + "_input_gradient", n_in);
-      tape.backward({p.name + "_input_gradient", Gemm{.m = s.tokens, .n = in_width, .k = p.width, .in = dtype, .out = act, .layout = GemmLayout::kNN}}, dys[i], {part});
+      tape.backward({p.name + "_input_gradient", Gemm{.m = s.tokens, .n = in_width, .k = p.width, .in = dtype, .out = act, .layout = GemmLayout::kNN, .sparse = sparse}}, operands, {part});
       if (dx != kNoTensor) backward_stream("add_gradients", StreamKind::kElementwise, 2 * bytes(n_in), bytes(n_in), 1, {dx, part}, {});
       dx = part;
     }
@@ -117,11 +144,9 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
   const std::int64_t n_out = s.tokens * s.hidden;
   const Product product{name, s.hidden, false, {}};
   const TensorId partial = activation(name + "_output", n_out);
-  tape.forward({name, Gemm{.m = s.tokens, .n = s.hidden, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN}}, {in.row}, {partial}, regions);
-  if (format.on) {
-    const std::int64_t w = s.hidden * in_width;
-    tape.once_per_step({"quantise_" + name + "_weight", Stream{StreamKind::kCast, bytes(w) * (format.amax_pass ? 2 : 1), 2 * scaled(w, format.bytes), format.amax_pass ? 2 : 1}});
-  }
+  std::vector<TensorId> operands = {in.row};
+  if (const TensorId weight = weight_copy(name, s.hidden * in_width, false, regions); weight != kNoTensor) operands.push_back(weight);
+  tape.forward({name, Gemm{.m = s.tokens, .n = s.hidden, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN, .sparse = training.sparse}}, operands, {partial}, regions);
   TensorId out = partial;
   if (s.sp) {
     out = activation(name + "_output_shard", s.shard_tokens * s.hidden);
@@ -133,14 +158,17 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
     TensorId dy = tape.gradient(out);
     if (format.on) dy = quantise_gradients(name, {dy}, s.shard_tokens * s.hidden);
     if (s.sp) {
-      // Both orientations travel as one: the second is a transpose of what was gathered.
-      const std::int64_t whole_bytes = format.on ? scaled(n_out, format.bytes) : bytes(n_out);
+      // With one scale a tensor the second orientation is a transpose of what was gathered; scales by block belong to one orientation,
+      // and both travel (transformer_engine/pytorch/distributed.py, gather_along_first_dim of block-scaled tensors).
+      const std::int64_t whole_bytes = !format.on ? bytes(n_out) : format.by_block ? format.all(n_out) : format.one(n_out);
       const TensorId whole = tape.tensor(name + "_output_gradient", whole_bytes);
       tape.backward({"all_gather_" + name, Comm{CommKind::kAllGather, Axis::kTp, whole_bytes}}, {dy}, {whole});
       dy = whole;
     }
+    std::vector<TensorId> turned = {dy};
+    if (const TensorId weight = weight_copy(name, s.hidden * in_width, true, kNoRegion); weight != kNoTensor) turned.push_back(weight);
     const TensorId dx = activation(name + "_input_gradient", s.tokens * in_width);
-    tape.backward({name + "_input_gradient", Gemm{.m = s.tokens, .n = in_width, .k = s.hidden, .in = dtype, .out = act, .layout = GemmLayout::kNN}}, {dy}, {dx});
+    tape.backward({name + "_input_gradient", Gemm{.m = s.tokens, .n = in_width, .k = s.hidden, .in = dtype, .out = act, .layout = GemmLayout::kNN, .sparse = training.sparse}}, turned, {dx});
     weight_gradient(product, in_width, {dy}, in.column, dtype);
     tape.add_gradient(in.plain, dx, bytes(s.tokens * in_width));
   });

@@ -11,13 +11,13 @@ LinearInput Writer::activate(const std::vector<TensorId>& ins) {
   const bool fused = kernels.fused_bias_activation;
   const Regions regions = kMlp | kMlpActivation;
   LinearInput out;
-  const bool writes_quantised = format.on && !format.amax_pass && fused;
+  const bool writes_quantised = format.fuses && fused;
   std::int64_t write = size;
   std::vector<TensorId> makes;
   if (writes_quantised) {
-    const auto copy = static_cast<std::int64_t>(static_cast<double>(n) * format.bytes + 0.5);
-    out = {tape.tensor("activation_output", 0), tape.tensor("activation_output_row", copy), tape.tensor("activation_output_column", copy)};
-    write = 2 * copy;
+    out.plain = tape.tensor("activation_output", 0);
+    quantised_copies("activation_output", n, out);
+    write = format.all(n);
     makes = {out.row, out.column};
   } else {
     out.plain = out.row = out.column = activation("activation_output", n);

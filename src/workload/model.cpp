@@ -42,7 +42,10 @@ constexpr std::array kPrecisions{std::pair{std::string_view("fp32"), DType::kFp3
 constexpr std::array kRecipes{std::pair{std::string_view("delayed"), Fp8Recipe::kDelayed}, std::pair{std::string_view("current"), Fp8Recipe::kCurrent},
                               std::pair{std::string_view("block128"), Fp8Recipe::kBlock128}};
 constexpr std::array kOptimizers{std::pair{std::string_view("sgd"), Optimizer::kSgd}, std::pair{std::string_view("momentum"), Optimizer::kMomentum},
-                                 std::pair{std::string_view("adamw"), Optimizer::kAdamW}};
+                                 std::pair{std::string_view("adamw"), Optimizer::kAdamW}, std::pair{std::string_view("adamw_8bit"), Optimizer::kAdamW8bit},
+                                 std::pair{std::string_view("adafactor"), Optimizer::kAdafactor}, std::pair{std::string_view("muon"), Optimizer::kMuon}};
+constexpr std::array kMasters{std::pair{std::string_view("fp32"), Master::kFp32}, std::pair{std::string_view("fp16"), Master::kFp16},
+                              std::pair{std::string_view("remainder"), Master::kRemainder}};
 constexpr std::array kFusions{std::pair{std::string_view("none"), Fusion::kNone}, std::pair{std::string_view("framework"), Fusion::kFramework},
                               std::pair{std::string_view("compiled"), Fusion::kCompiled}};
 constexpr std::array kModes{std::pair{std::string_view("none"), RecomputeMode::kNone}, std::pair{std::string_view("selective"), RecomputeMode::kSelective},
@@ -76,6 +79,19 @@ DType activation_dtype(DType precision) {
     case DType::kFp16: return DType::kFp16;
     default: return DType::kBf16;
   }
+}
+
+LossRecipe read_loss(const Value& v) {
+  LossRecipe r;
+  r.chunks = number(v.at("chunks"), 1);
+  r.vocab_parallel = flag(v.at("vocab_parallel"), true);
+  if (const Value& fused = v.at("fused"); !fused.is_null()) r.fused = fused.as_bool();
+  return r;
+}
+
+Offload read_offload(const Value& v) {
+  const auto share = [&](const char* name) { return v.at(name).is_null() ? 0.0 : v.at(name).as_double(); };
+  return {share("optimizer"), share("activations"), share("parameters")};
 }
 
 /// Every size that a model alone decides stays far inside int64, so that layers can multiply without looking.
@@ -174,6 +190,11 @@ Result<Training> read_training(const Value& scenario, const std::string& file) {
   t.grad_dtype = pick(v.at("grad_dtype"), kPrecisions, DType::kFp32);
   t.grad_reduce_dtype = pick(v.at("grad_reduce_dtype"), kPrecisions, t.grad_dtype);
   t.master_weights = flag(v.at("master_weights"), t.param_dtype != DType::kFp32);
+  t.master = pick(v.at("master_dtype"), kMasters, Master::kFp32);
+  if (!v.at("optimizer_dtype").is_null()) t.optimizer_dtype = pick(v.at("optimizer_dtype"), kPrecisions, DType::kFp32);
+  t.sparse = !v.at("sparsity").is_null() && v.at("sparsity").as_string() == "2:4";
+  t.loss = read_loss(v.at("loss"));
+  t.offload = read_offload(v.at("offload"));
   t.flash_attention = v.at("attention").is_null() || v.at("attention").as_string() == "flash";
   t.causal = v.at("attention_mask").is_null() || v.at("attention_mask").as_string() == "causal";
   t.cuda_graphs = flag(v.at("cuda_graphs"), false);
@@ -202,6 +223,7 @@ StackKernels read_stack_kernels(const Value& stack) {
   k.cross_entropy_dense_gradient = flag(v.at("cross_entropy_dense_gradient"), k.cross_entropy_dense_gradient);
   k.gathers_inputs_again = flag(v.at("gathers_inputs_again"), k.gathers_inputs_again);
   k.selective_modules = strings(v.at("selective_modules"));
+  k.quantised_weights_kept = flag(v.at("quantised_weights_kept"), k.quantised_weights_kept);
   k.zero_grad_buffer = flag(v.at("zero_grad_buffer"), k.zero_grad_buffer);
   k.grad_scale_kernel = flag(v.at("grad_scale_kernel"), k.grad_scale_kernel);
   return k;
@@ -220,9 +242,16 @@ StateBytes state_bytes(const Training& t) {
   s.parameter = element_bytes(t.param_dtype);
   s.gradient = element_bytes(t.grad_dtype);
   const bool master = t.master_weights && s.parameter < 4;
-  s.master = master ? 4 : 0;
-  const double state = master ? 4 : s.parameter;
-  s.optimizer = t.optimizer == Optimizer::kAdamW ? 2 * state : t.optimizer == Optimizer::kMomentum ? state : 0;
+  s.master = !master ? 0 : t.master == Master::kFp32 ? 4 : 2;
+  const double moment = t.optimizer_dtype ? element_bytes(*t.optimizer_dtype) : master ? 4 : s.parameter;
+  switch (t.optimizer) {
+    case Optimizer::kSgd: break;
+    case Optimizer::kMomentum: s.optimizer = moment; break;
+    case Optimizer::kAdamW:
+    case Optimizer::kMuon: s.optimizer = 2 * moment; break;
+    case Optimizer::kAdamW8bit: s.optimizer = 2 * kBlockwiseByte; break;
+    case Optimizer::kAdafactor: s.optimizer = 4; break;
+  }
   return s;
 }
 

@@ -26,16 +26,14 @@ Cost eager_rms_backward(std::int64_t n, std::int64_t e) {
 
 LinearInput Writer::norm_output(const std::string& name, bool for_quantised_linear, bool& fused_quantise) {
   const std::int64_t n = s.shard_tokens * s.hidden;
-  fused_quantise = for_quantised_linear && format.on && !format.amax_pass && kernels.fused_norm;
+  fused_quantise = for_quantised_linear && format.fuses && kernels.fused_norm;
   LinearInput out;
   if (!fused_quantise) {
     out.plain = out.row = out.column = activation(name + "_output", n);
     return out;
   }
-  const auto copy = static_cast<std::int64_t>(static_cast<double>(n) * format.bytes + 0.5);
   out.plain = tape.tensor(name + "_output", 0);
-  out.row = tape.tensor(name + "_output_row", copy);
-  out.column = tape.tensor(name + "_output_column", copy);
+  quantised_copies(name + "_output", n, out);
   return out;
 }
 
@@ -56,7 +54,7 @@ LinearInput Writer::norm(const std::string& name, TensorId x, bool for_quantised
     const Cost c = eager_rms_forward(n, e);
     stream(name, StreamKind::kNorm, c.read, c.write, c.kernels, {x}, makes, kNormRegion);
   } else if (fused_quantise) {
-    stream(name, StreamKind::kNorm, e * n, 2 * static_cast<std::int64_t>(static_cast<double>(n) * format.bytes + 0.5), 1, {x}, {out.row, out.column}, kNormRegion);
+    stream(name, StreamKind::kNorm, e * n, format.all(n), 1, {x}, {out.row, out.column}, kNormRegion);
   } else {
     stream(name, StreamKind::kNorm, e * n, e * n, 1, {x}, {out.plain}, kNormRegion);
   }
@@ -164,7 +162,7 @@ std::pair<TensorId, LinearInput> Writer::residual_norm(const std::string& name, 
   if (drops) makes.push_back(mask);
   if (fused_quantise) {
     makes.insert(makes.end(), {out.row, out.column});
-    write += 2 * static_cast<std::int64_t>(static_cast<double>(n) * format.bytes + 0.5);
+    write += format.all(n);
   } else {
     makes.push_back(out.plain);
     write += e * n;

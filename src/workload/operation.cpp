@@ -65,6 +65,9 @@ const char* to_string(Axis a) {
     case Axis::kWorld: return "world";
     case Axis::kEtp: return "etp";
     case Axis::kExpertDp: return "expert_dp";
+    case Axis::kToHost: return "to_host";
+    case Axis::kFromHost: return "from_host";
+    case Axis::kHostUpdate: return "host_update";
   }
   ORRERY_ASSERT(false, "the switch names every axis");
 }

@@ -10,7 +10,8 @@
 namespace orrery::workload {
 namespace {
 
-std::int64_t norm_parameters(const Model& m) { return ((m.norm_weight ? 1 : 0) + (m.norm_bias ? 1 : 0)) * m.hidden; }
+std::int64_t norm_vectors(const Model& m) { return (m.norm_weight ? 1 : 0) + (m.norm_bias ? 1 : 0); }
+std::int64_t norm_parameters(const Model& m) { return norm_vectors(m) * m.hidden; }
 
 std::int64_t norms_of_layer(const Model& m) {
   if (m.parallel_block != ParallelBlock::kNone) return m.parallel_block == ParallelBlock::kTwoNorms ? 2 : 1;
@@ -32,6 +33,10 @@ LayerParameters decoder(const Model& m, std::int64_t tp) {
   if (m.mlp_bias) p.replicated += m.hidden;
   if (m.qk_norm == QkNorm::kHead) p.replicated += 2 * m.head_dim;
   if (m.qk_norm == QkNorm::kEachHead || m.qk_norm == QkNorm::kFull) p.sharded += q + kv;
+  // Query, key and value apart, gate and up apart: one matrix each, however a stack joins their products.
+  p.matrices = {{q, m.hidden}, {kv, m.hidden, 2}, {m.hidden, q}, {f, m.hidden, m.gated_mlp ? 2 : 1}, {m.hidden, f}};
+  p.vectors = norms_of_layer(m) * norm_vectors(m) + (m.qkv_bias ? 1 : 0) + (m.attention_out_bias ? 1 : 0) + (m.mlp_bias ? 2 : 0) + (m.attention_sinks ? 1 : 0) +
+              (m.qk_norm == QkNorm::kNone || m.qk_norm == QkNorm::kUnweighted ? 0 : 2);
   return p;
 }
 
@@ -49,12 +54,23 @@ LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s,
     case LayerKind::kDecoder: return decoder(m, s.tp);
     case LayerKind::kEmbedding: {
       LayerParameters p{.sharded = word_embedding_parameters(m, s)};
-      if (m.position == Position::kLearned) p.replicated = m.max_positions.value_or(s.sequence) * m.hidden;
-      if (m.embedding_norm) p.replicated += norm_parameters(m);
+      p.matrices.push_back({padded_vocab(m, s) / s.tp, m.hidden, 1, false});
+      if (m.position == Position::kLearned) {
+        p.replicated = m.max_positions.value_or(s.sequence) * m.hidden;
+        p.matrices.push_back({m.max_positions.value_or(s.sequence), m.hidden, 1, false});
+      }
+      if (m.embedding_norm) {
+        p.replicated += norm_parameters(m);
+        p.vectors += norm_vectors(m);
+      }
       return p;
     }
-    case LayerKind::kHead:
-      return {.sharded = word_embedding_parameters(m, s) + (m.head_bias ? padded_vocab(m, s) / s.tp : 0), .replicated = norm_parameters(m)};
+    case LayerKind::kHead: {
+      LayerParameters p{.sharded = word_embedding_parameters(m, s) + (m.head_bias ? padded_vocab(m, s) / s.tp : 0), .replicated = norm_parameters(m)};
+      p.matrices.push_back({padded_vocab(m, s) / s.tp, m.hidden, 1, false});
+      p.vectors = norm_vectors(m) + (m.head_bias ? 1 : 0);
+      return p;
+    }
   }
   return {};
 }

@@ -182,6 +182,7 @@ Layer Tape::finish(TensorId output, const RecomputePolicy& policy) {
   for (Step& s : forward_) layer.forward.push_back(std::move(s.op));
   for (Step& s : rerun.steps) layer.recompute.push_back(std::move(s.op));
   layer.once_per_step = std::move(once_per_step_);
+  layer.weight_copies = kept_weights_;
   return layer;
 }
 

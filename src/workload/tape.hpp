@@ -45,7 +45,11 @@ class Tape {
   /// Sets it, or adds to the one that is there: one elementwise kernel over `bytes`, in place.
   void add_gradient(TensorId of, TensorId gradient, std::int64_t bytes);
   void backward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, bool weight_gradient = false);
-  void once_per_step(Operation op) { once_per_step_.push_back(std::move(op)); }
+  /// keeps: bytes of what it makes, which stay through the step.
+  void once_per_step(Operation op, std::int64_t keeps) {
+    once_per_step_.push_back(std::move(op));
+    kept_weights_ += keeps;
+  }
 
   /// Plays the tape back from the output's gradient (as large as the output) and sorts every tensor into the layer's lists.
   /// A layer that ends in a loss has no output: pass kNoTensor.
@@ -84,6 +88,7 @@ class Tape {
   std::vector<TensorId> gradients_;
   std::vector<Step> forward_, backward_;
   std::vector<Operation> once_per_step_;
+  std::int64_t kept_weights_ = 0;
   std::vector<std::function<void()>> plays_;
   TensorId input_ = kNoTensor;
   TensorId output_gradient_ = kNoTensor;

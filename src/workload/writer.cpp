@@ -34,14 +34,18 @@ bool recomputes_norm(const Training& t, const StackKernels& k) { return (recompu
 
 // Scales: one E8M0 byte per 32 elements (OCP Microscaling Formats v1.0), one E4M3 byte per 16 and a tensor maximum (NVFP4), one fp32 per
 // 1 x 128 block (DeepSeek-V3, arXiv:2412.19437, section 3.3); per-tensor scales weigh nothing.
-QuantisedFormat quantised_format(DType precision, Fp8Recipe recipe) {
-  switch (precision) {
+// Fused casts: Transformer Engine's norm and activation kernels write delayed-scaling FP8 and MXFP8 copies; under the other recipes they
+// write 16 bits and a quantiser follows (transformer_engine/pytorch/module/layernorm_linear.py, with_quantized_norm).
+QuantisedFormat quantised_format(const Training& t) {
+  const int tensor_copies = t.one_operand_layout ? 2 : 1;
+  switch (t.precision) {
     case DType::kFp8:
-      if (recipe == Fp8Recipe::kBlock128) return {true, 1 + 4.0 / 128, false};
-      return {true, 1, recipe == Fp8Recipe::kCurrent};
-    case DType::kMxfp8: return {true, 1 + 1.0 / 32, false};
-    case DType::kMxfp6: return {true, 0.75 + 1.0 / 32, false};
-    case DType::kFp4: return {true, 0.5 + 1.0 / 16, true};
+      if (t.fp8_recipe == Fp8Recipe::kBlock128) return {.on = true, .bytes = 1 + 4.0 / 128, .by_block = true};
+      if (t.fp8_recipe == Fp8Recipe::kCurrent) return {.on = true, .bytes = 1, .amax_pass = true, .copies = tensor_copies};
+      return {.on = true, .bytes = 1, .fuses = true, .copies = tensor_copies};
+    case DType::kMxfp8: return {.on = true, .bytes = 1 + 1.0 / 32, .fuses = true, .by_block = true};
+    case DType::kMxfp6: return {.on = true, .bytes = 0.75 + 1.0 / 32, .fuses = true, .by_block = true};
+    case DType::kFp4: return {.on = true, .bytes = 0.5 + 1.0 / 16, .amax_pass = true, .by_block = true};
     default: return {};
   }
 }
@@ -66,7 +70,7 @@ Writer::Writer(const Model& m, const Training& t, const Shard& sh, const StackKe
       shard(sh),
       kernels(apply_fusion(k, t.fusion)),
       s(sizes_of(m, sh)),
-      format(quantised_format(t.precision, t.fp8_recipe)),
+      format(quantised_format(t)),
       act(t.activation_dtype),
       // A norm that is re-run alone must stand alone.
       fuse_residual(t.fusion == Fusion::kCompiled && !recomputes_norm(t, k)) {}

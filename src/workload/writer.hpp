@@ -11,13 +11,23 @@
 
 namespace orrery::workload {
 
-/// How a matmul operand is stored. Both orientations are written: the scales follow the reduction axis, which the weight gradient turns.
+/// How a matmul operand is stored. Two orientations are written where the scales follow the reduction axis, which the weight gradient
+/// turns, and where the device multiplies 8-bit operands in one layout only.
 struct QuantisedFormat {
   bool on = false;
   double bytes = 0;         ///< per element and orientation, scales included
-  bool amax_pass = false;   ///< the tensor's maximum is read first: the cast cannot be fused into what makes the tensor
+  bool amax_pass = false;   ///< the tensor's maximum is read first
+  bool fuses = false;       ///< norms and activations write the quantised copies themselves
+  bool by_block = false;    ///< scales belong to blocks along the reduction axis: one orientation is no transpose of the other
+  int copies = 2;           ///< orientations written
+
+  /// Kernels that read the tensor to write all orientations of it.
+  [[nodiscard]] int casts() const { return by_block ? copies : 1; }
+  /// Of one orientation.
+  [[nodiscard]] std::int64_t one(std::int64_t elements) const { return static_cast<std::int64_t>(static_cast<double>(elements) * bytes + 0.5); }
+  [[nodiscard]] std::int64_t all(std::int64_t elements) const { return copies * one(elements); }
 };
-QuantisedFormat quantised_format(DType precision, Fp8Recipe recipe);
+QuantisedFormat quantised_format(const Training& training);
 
 /// Sizes on this rank.
 struct Sizes {
@@ -94,6 +104,11 @@ class Writer {
   LinearInput norm_output(const std::string& name, bool for_quantised_linear, bool& fused_quantise);
   void weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype);
   TensorId gather(const std::string& name, TensorId shard_tensor, std::int64_t bytes, Regions regions);
+  /// Two tensors for the two orientations, or one for both.
+  void quantised_copies(const std::string& name, std::int64_t elements, LinearInput& out);
+  /// Quantised copies of a weight of `elements`: made once a step and kept, or in every pass that reads them. The tensor that a pass reads
+  /// beside its GEMM's other operand; kNoTensor where nothing is made.
+  TensorId weight_copy(const std::string& name, std::int64_t elements, bool backward, Regions regions);
   TensorId quantise_gradients(const std::string& name, const std::vector<TensorId>& gradients, std::int64_t elements);
   /// What attention reads, and this rank's own part, which is what stays for backward. The same without context parallelism.
   struct KeysValues {

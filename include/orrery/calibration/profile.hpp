@@ -37,6 +37,7 @@ struct GemmProfile {
   Parameter layout_nn{1.0, 0.95, 1.05};                ///< rate of NN against TN (input gradient)
   Parameter layout_nt_accumulate{0.96, 0.85, 1.0};     ///< rate of NT that accumulates in fp32 (weight gradient)
   Parameter align_penalty{1.17, 1, 1.5};               ///< time ratio where a contiguous dimension is no multiple of 16 B
+  Parameter sparse_efficiency{0.8, 0.6, 1};            ///< of twice the dense rate, with one operand stored 2:4 (cuSPARSELt: up to 1.6x)
   Parameter sustained_ratio{1.05, 1, 1.3};             ///< time at sustained clocks over time at boost, long kernels
   Parameter sustained_flops{5e10, 1e10, 2e11};         ///< FLOPs of one kernel at which half of that has set in
   Parameter burst_flops{1e13, 1e12, 1e15};             ///< the same for a short burst from idle (how most tables are measured)

@@ -13,8 +13,9 @@
 namespace orrery::cluster {
 
 /// kScaleUp: a GPU's port to NVSwitch or mesh. kPeer: the cables between two GPUs of a mesh. kPcie: a GPU's host link. kPcieUplink: a PCIe
-/// switch to its root complex. kHost: a socket's link to the others. kLeafUp, kSpineUp: towards spines and cores.
-enum class LinkKind : std::uint8_t { kScaleUp, kPcie, kPcieUplink, kNic, kLeafUp, kSpineUp, kHost, kPeer };
+/// switch to its root complex. kHost: a socket's link to the others. kLeafUp, kSpineUp: towards spines and cores. kC2c: a host processor's
+/// coherent link to its GPUs.
+enum class LinkKind : std::uint8_t { kScaleUp, kPcie, kPcieUplink, kNic, kLeafUp, kSpineUp, kHost, kPeer, kC2c };
 std::string_view to_string(LinkKind k);
 
 /// One direction of a link.
@@ -75,7 +76,7 @@ class Cluster {
   /// From one GPU to another: over the scale-up network inside a domain, else over `from`'s NICs (its own where NICs are per GPU), the
   /// fabric, and `to`'s NICs. `salt` chooses the ECMP path (plan role); ignored by other routings. Empty from a GPU to itself.
   [[nodiscard]] Route route(std::int64_t from, std::int64_t to, std::uint64_t salt = 0) const;
-  /// Between a GPU and the memory of its own socket: what offload crosses.
+  /// Between a GPU and the memory of its own socket: what offload crosses. Over the coherent link where there is one, else PCIe.
   [[nodiscard]] Route host_route(std::int64_t gpu, bool to_host) const;
   /// The links of one GPU's scale-up port, out and in; for collectives that load every port alike. Its host link where the GPUs of a node
   /// meet over PCIe.
@@ -92,7 +93,7 @@ class Cluster {
  private:
   /// Where the links of a node lie, as offsets from node x per_node; two per device (out, in).
   struct Layout {
-    std::int64_t pcie = 0, uplink = 0, nic = 0, host = 0, peer = 0, per_node = 0, leaf_first = 0, spine_first = 0;
+    std::int64_t pcie = 0, uplink = 0, nic = 0, host = 0, c2c = 0, peer = 0, per_node = 0, leaf_first = 0, spine_first = 0;
     bool ports = false, pooled = true;
   };
   struct Dead { std::int64_t owner = 0; std::int32_t port = 0; auto operator<=>(const Dead&) const = default; };

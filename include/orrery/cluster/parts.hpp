@@ -24,6 +24,7 @@ struct Gpu {
   std::optional<double> idle_w;            ///< without work, where somebody read it
   BytesPerSecond scale_up{};               ///< per direction; 0: none
   BytesPerSecond pcie{};                   ///< host link per direction
+  bool structured_sparsity = false;        ///< matrix units skip half of a 2:4 operand
   struct Peaks { std::optional<FlopsPerSecond> fp32, tf32, fp16, bf16, fp8, fp6, fp4, int8; } peak;  ///< dense
   std::vector<std::string> default_origin;  ///< members that no source confirms
 };
@@ -53,7 +54,10 @@ struct Node {
   bool peer_to_peer = true;         ///< false: through host memory at host_bounce
   BytesPerSecond host_bounce{};
   std::string cpu_vendor;           ///< "intel", "amd", "arm"
-  Bytes host_memory{};
+  Bytes host_memory{};              ///< 0: not known
+  BytesPerSecond host_bandwidth{};  ///< of the host's memory, all sockets
+  bool host_bandwidth_stated = false;
+  BytesPerSecond c2c{};             ///< coherent link of a host processor to its GPUs, payload; 0: none
   double max_w = 0;
   std::vector<std::string> default_origin;
 };

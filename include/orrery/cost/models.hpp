@@ -35,7 +35,10 @@ class GemmModel {
   /// sm_rate: dense FLOP/s of one SM at the clocks in force; l2: bytes, 0 where unknown.
   GemmModel(const calibration::GemmProfile& profile, double sm_rate, double l2, Clocks clocks);
   [[nodiscard]] KernelTime time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes) const;
-  [[nodiscard]] Origin origin(const workload::Gemm& g) const { return g.accumulate ? origin_accumulate_ : origin_; }
+  [[nodiscard]] Origin origin(const workload::Gemm& g) const {
+    const Origin dense = g.accumulate ? origin_accumulate_ : origin_;
+    return g.sparse ? weaker(dense, origin_sparse_) : dense;
+  }
 
  private:
   struct Tile { std::int64_t m = 1, n = 1; double seconds_per_k = 0, per_sm = 1; };
@@ -45,9 +48,9 @@ class GemmModel {
   std::array<double, 8> splits_{};
   std::size_t split_count_ = 1;
   double overhead_ = 0, launch_ = 0, bandwidth_efficiency_ = 1, hardness_ = 1;
-  double nn_ = 1, nt_accumulate_ = 1, align_ = 1;       ///< time factors
+  double nn_ = 1, nt_accumulate_ = 1, align_ = 1, sparse_ = 1;     ///< time factors
   double throttle_ = 0, throttle_flops_ = 1, l2_ = 0;
-  Origin origin_ = Origin::kDefault, origin_accumulate_ = Origin::kDefault;
+  Origin origin_ = Origin::kDefault, origin_accumulate_ = Origin::kDefault, origin_sparse_ = Origin::kDefault;
 };
 
 /// Fused attention of one kernel (calibration::AttentionProfile), over its head dims.

@@ -98,6 +98,8 @@ struct Inputs {
   std::function<std::string(std::uint32_t)> link_name;
   std::vector<std::string> memory_kinds;          ///< by engine memory kind, names of memory.by_kind_gib
   std::optional<std::int64_t> host_bytes;         ///< offloaded state, per rank
+  std::int64_t host_node_bytes = 0, host_capacity_bytes = 0;  ///< offloaded state of the fullest node; what a node's host holds
+  double skipped_steps = 0;                       ///< share of steps whose gradients overflow (fp16)
   Origin host_origin = Origin::kDefault;          ///< of launch and host times
   std::optional<std::string> currency;            ///< of price_per_gpu_hour
   std::optional<double> price_per_gpu_hour;

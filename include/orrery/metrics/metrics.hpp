@@ -14,9 +14,9 @@
 namespace orrery::metrics {
 
 /// The columns of exposed_comm_s.
-enum class ExposedAxis : std::uint8_t { kTp, kCp, kEp, kPp, kDp };
-inline constexpr std::size_t kExposedAxes = 5;
-inline constexpr std::array<const char*, kExposedAxes> kExposedAxisNames = {"tp", "cp", "ep", "pp", "dp"};
+enum class ExposedAxis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kHost };
+inline constexpr std::size_t kExposedAxes = 6;
+inline constexpr std::array<const char*, kExposedAxes> kExposedAxisNames = {"tp", "cp", "ep", "pp", "dp", "host"};
 /// A leaf's kind is its group's axis; dp covers ZeRO, FSDP, replicas and the world; pp the tied embedding, and the model group of more
 /// than one stage (tp where there is one).
 ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages);
@@ -32,6 +32,7 @@ struct Throughput {
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0;
   std::optional<double> mfu, hfu, peak_tflops;  ///< null where the datasheet has no dense peak for the precision
   std::string peak_dtype;
+  double skipped_steps = 0, useful_tokens_per_s = 0;  ///< share of steps that change nothing; tokens of the others
   double pipeline_efficiency = 1;               ///< w / (w + bubble), w: compute and exposed tp, cp, ep, pp
   double closed_form_efficiency = 1;            ///< of the schedule on equal stages with free transfers
   std::vector<std::pair<std::string, double>> tflops_per_gpu;  ///< by FLOP convention, in the order of model.flops_per_token

@@ -16,8 +16,8 @@ inline constexpr std::uint32_t kNoEvent = std::numeric_limits<std::uint32_t>::ma
 
 /// Streams of a rank. Collectives that the compute stream would wait for anyway (TP without overlap, the end of the step) are issued on
 /// it; blocking pipeline traffic too. The rest overlap and have streams of their own.
-enum class Stream : std::uint8_t { kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive };
-inline constexpr std::size_t kStreams = 7;
+enum class Stream : std::uint8_t { kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive, kCopyOut, kCopyIn, kHostUpdate };
+inline constexpr std::size_t kStreams = 10;
 const char* to_string(Stream s);
 
 enum class MemoryKind : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kBuffers, kFramework };

@@ -25,6 +25,7 @@ struct Stack {
   std::uint32_t run_ahead = 1000;
   // end of step
   bool grad_norm = true, tied_embedding_all_reduce = true, norm_gradient_all_reduce = true, inf_check = false;
+  double skipped_steps = 0;  ///< under fp16: gradients overflow, and the step is not applied
   // memory
   double context_gib = 0, distributed_gib = 0, workspace_gib = 0;
   AllocatorKind allocator = AllocatorKind::kCaching;

@@ -19,6 +19,7 @@ struct Shard {
   std::int64_t cp_rank = 0, ep_rank = 0; ///< which rank, where ranks of one group differ (see varies)
   bool sequence_parallel = false;
   std::int64_t vocab_multiple = 1;  ///< the stack pads the vocabulary to a multiple of this times tp (layout.vocab_multiple)
+  bool keeps_quantised_weights = true;  ///< quantised copies of weights are made once a step (false: in every pass; so with gathered parameters)
   bool gradient_buffer = true;      ///< weight gradients add to a buffer of the whole layer; false (FSDP): they are handed on as made
 };
 
@@ -39,11 +40,20 @@ struct SavedTensor {
   int backward_free_at = 0;
 };
 
+/// Alike matrices of parameters on this rank. Muon orthogonalises the updates of those between layers; embedding and head are not.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0, count = 1;
+  bool between_layers = true;
+  [[nodiscard]] std::int64_t elements() const { return rows * columns * count; }
+};
+
 /// Parameters of a layer on this rank.
 struct LayerParameters {
   std::int64_t sharded = 0;     ///< split over tp: this rank's share
   std::int64_t replicated = 0;  ///< on every tp rank (norms, row-parallel biases); with SP their gradients need an all-reduce over tp
   std::int64_t experts = 0;     ///< of routed experts, split over ep and etp; their data-parallel group is expert_dp
+  std::vector<Matrix> matrices = {};  ///< what of them are matrices; the rest are vectors
+  std::int64_t vectors = 0;      ///< how many
   [[nodiscard]] std::int64_t total() const { return sharded + replicated + experts; }
 };
 
@@ -56,7 +66,7 @@ enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead
 /// same way the incoming gradient is a temporary from backward operation 0, and the outgoing one ends with the last operation.
 /// Statistics of norms (4 to 8 bytes per token) are left out, as in modelling 5.3. Parameters and gradient buffers are the program's.
 ///
-/// `once_per_step` runs with the first microbatch: quantised copies of weights.
+/// `once_per_step` runs with the first microbatch: quantised copies of weights, which take `weight_copies` bytes until the step ends.
 ///
 /// Backward is in execution order; weight-gradient operations are those with index in
 /// `weight_gradient` (the zero-bubble schedules move them). Where recompute is on, `recompute` runs before backward and re-makes what
@@ -72,6 +82,7 @@ struct Layer {
   std::vector<Tensor> forward_tensors, backward_tensors;  ///< temporaries
   std::vector<Tensor> recompute_tensors;       ///< re-made for backward: alloc_at is a position in recompute, free_at one in backward
   std::vector<Tensor> recompute_temporaries;   ///< made and freed inside recompute
+  std::int64_t weight_copies = 0;
   std::int64_t input_bytes = 0, output_bytes = 0;  ///< the activation that enters and leaves (what a stage boundary sends)
 };
 
@@ -108,5 +119,26 @@ Result<bool> check_sizes(const Model& model, const Training& training, const std
 /// Optimizer, gradient norm, zeroing and scaling kernels for `parameters` local parameters of which this rank updates `updated`, in order.
 /// "zero_grad" comes first: it runs at the start of a step. The scalar all-reduces (norm, inf check) are the program's: it knows the groups.
 std::vector<Operation> optimizer_operations(const Training& training, const StackKernels& kernels, std::int64_t parameters, std::int64_t updated);
+
+/// What one rank's update works on, where the optimizer tells matrices and tensors apart.
+struct UpdateShapes {
+  std::int64_t parameters = 0;   ///< of the rank, before ZeRO
+  std::vector<Matrix> matrices = {};  ///< among them
+  std::int64_t tensors = 1;      ///< parameter tensors
+  std::int64_t shards = 1;       ///< ranks that share the update
+};
+std::vector<Operation> optimizer_operations(const Training& training, const StackKernels& kernels, std::int64_t parameters, std::int64_t updated,
+                                            const UpdateShapes& shapes);
+/// Of n, how many stand in host memory at this share.
+std::int64_t host_share(std::int64_t n, double fraction);
+/// Bytes of host memory that the host's update of n parameters reads and writes: each state once, as CPU kernels have it (DeepSpeed
+/// csrc/adam/cpu_adam_impl.cpp).
+std::int64_t host_update_bytes(const Training& training, std::int64_t n);
+/// Bytes of moments on this rank.
+std::int64_t optimizer_bytes(const Training& training, const UpdateShapes& shapes);
+/// Bytes that the update holds for itself while it runs.
+std::int64_t update_buffer_bytes(const Training& training, const UpdateShapes& shapes);
+/// Matrices that this rank orthogonalises under Muon: dealt out whole over the shards, the rank with the most.
+std::vector<Matrix> orthogonalised(const UpdateShapes& shapes);
 
 }  // namespace orrery::workload

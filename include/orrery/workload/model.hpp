@@ -87,7 +87,9 @@ struct BlockCount {
 };
 std::vector<BlockCount> blocks_of(const Model& model);
 
-enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
+enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW, kAdamW8bit, kAdafactor, kMuon };
+/// What the master copy of 16-bit weights holds: all of it, half of it, or the 16 bits that bf16 weights lack of fp32.
+enum class Master : std::uint8_t { kFp32, kFp16, kRemainder };
 enum class RecomputeMode : std::uint8_t { kNone, kSelective, kFull };
 enum class Fusion : std::uint8_t { kNone, kFramework, kCompiled };
 enum class Fp8Recipe : std::uint8_t { kDelayed, kCurrent, kBlock128 };  ///< how 8-bit scales are found
@@ -99,15 +101,35 @@ struct Recompute {
   bool block = false;                    ///< full: "block" (the first `layers` of a stage) instead of "uniform"
 };
 
+/// How the loss is computed (training.loss).
+struct LossRecipe {
+  std::int64_t chunks = 1;       ///< parts of the tokens whose logits stand in memory at once; > 1: projection and loss run together
+  bool vocab_parallel = true;    ///< tensor-parallel ranks keep their part of the vocabulary; false: the logits are gathered
+  std::optional<bool> fused;     ///< loss and its gradient in one kernel; absent: as the stack does
+};
+
+/// Shares of what a rank keeps that stand in host memory (training.offload).
+struct Offload {
+  double optimizer = 0, activations = 0, parameters = 0;
+  [[nodiscard]] bool any() const { return optimizer > 0 || activations > 0 || parameters > 0; }
+};
+
 /// The recipe (design 5.1, training); everything resolved, nothing left "as the stack does".
 struct Training {
   std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 1;
   DType precision = DType::kBf16;  ///< of the matmuls
   Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;
+  bool one_operand_layout = true;  ///< the GPU's 8-bit products take both operands along the reduction axis only (Hopper, Ada), so that
+                                   ///< per-tensor FP8 writes a transpose beside each copy; Blackwell reads either way
   DType activation_dtype = DType::kBf16;  ///< 2-byte type of activations (fp32 for fp32 and tf32)
   Optimizer optimizer = Optimizer::kAdamW;
   DType param_dtype = DType::kBf16, grad_dtype = DType::kFp32, grad_reduce_dtype = DType::kFp32;
   bool master_weights = true;
+  Master master = Master::kFp32;
+  std::optional<DType> optimizer_dtype;  ///< of the moments; absent: fp32 beside a master copy, else the weights' type
+  bool sparse = false;                   ///< 2:4 weights in the products of linear layers
+  LossRecipe loss;
+  Offload offload;
   bool flash_attention = true, causal = true, cuda_graphs = false;
   Recompute recompute;
   Fusion fusion = Fusion::kFramework;
@@ -124,6 +146,7 @@ struct StackKernels {
   bool cross_entropy_dense_gradient = false; ///< backward fills a gradient of the log-probabilities first (PyTorch nll_loss)
   bool gathers_inputs_again = true;          ///< sequence parallelism saves the shard of a gathered input, not the whole
   std::vector<std::string> selective_modules;  ///< what recompute "selective" means here
+  bool quantised_weights_kept = true;          ///< copies of weights are made once a step (Transformer Engine is_first_microbatch)
   bool zero_grad_buffer = true, grad_scale_kernel = true;  ///< end-of-step kernels over the gradient buffer
 };
 
@@ -138,7 +161,10 @@ struct StateBytes {
   double master = 0, optimizer = 0;       ///< fp32 copy; momentum and variance
   [[nodiscard]] double total() const { return parameter + gradient + master + optimizer; }
 };
+/// Of a parameter that no factor and no matrix rule spares: Adafactor and Muon keep less of matrices (optimizer_bytes).
 StateBytes state_bytes(const Training& training);
+/// One 8-bit state with its fp32 scale per block of 256 (Dettmers et al., arXiv:2110.02861; bitsandbytes optim/optimizer.py).
+inline constexpr double kBlockwiseByte = 1 + 4.0 / 256;
 
 /// A model from its object (design 5.2). Refuses a model whose parameters or largest matrix do not fit 64-bit sizes.
 Result<Model> read_model(const document::Value& model, const std::string& file, const std::string& pointer);

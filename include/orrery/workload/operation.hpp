@@ -23,6 +23,7 @@ struct Gemm {
   DType in = DType::kBf16, out = DType::kBf16;
   GemmLayout layout = GemmLayout::kTN;
   bool accumulate = false;  ///< reads D as well (fp32 accumulation into main_grad)
+  bool sparse = false;      ///< B is stored 2:4: half its elements and two bits of position for each that is kept
   [[nodiscard]] Flops flops() const { return Flops(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch)); }
   bool operator==(const Gemm&) const = default;
 };
@@ -60,7 +61,9 @@ struct Stream {
 
 /// The group a collective runs over, by its axis of the rank grid. dp spans cp too (gradients and parameters); model: tp x pp (norm, inf
 /// check); world: all. Experts stand on a second grid over the same ranks (design 5.1): ep, etp and expert_dp are its axes.
-enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp };
+/// to_host, from_host: a rank alone, to and from the memory of its host; host_update: the host's own work for a rank.
+enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate };
+constexpr bool with_host(Axis a) { return a == Axis::kToHost || a == Axis::kFromHost || a == Axis::kHostUpdate; }
 const char* to_string(Axis a);
 enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
 

@@ -19,6 +19,7 @@ const Type& gpu_type() {
       member("tdp_w", positive(1e6), "power the part is rated for"),
       member("power_limit_w", positive(1e6), "power limit in force").otherwise_text("tdp_w"),
       member("idle_w", number(0, 1e6), "power without work"),
+      member("structured_sparsity", boolean(), "matrix units skip half of a 2:4 sparse operand").otherwise(false),
       member("scale_up_gb_per_s", number(0, 1e9), "NVLink, Infinity Fabric, …: all links together; 0: none").otherwise(0),
       member("pcie_gb_per_s", number(0, 1e9), "link to the host"),
       member("peak_tflops", object({peak("fp32"), peak("tf32"), peak("fp16"), peak("bf16"), peak("fp8"), peak("fp6"), peak("fp4"), peak("int8")}), "peak rates").required(),

@@ -32,6 +32,8 @@ const Type& node_type() {
       member("cpu_vendor", choice({{"intel"}, {"amd"}, {"arm"}, {"ibm"}, {"unknown"}}), "maker of the host processor").otherwise("unknown"),
       member("cpu", text(), "host processor").otherwise(""),
       member("host_memory_gib", number(0, 1e9), "memory of the host"),
+      member("host_memory_gb_per_s", number(0, 1e9), "bandwidth of the host's memory, all sockets").otherwise_text("200 per socket, unconfirmed"),
+      member("c2c_gb_per_s", number(0, 1e9), "coherent link between a GPU and its host processor (NVLink-C2C); null: none, PCIe is the way"),
       member("max_w", number(0, 1e9), "power of a whole node at most"),
   })));
   return type;

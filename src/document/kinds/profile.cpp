@@ -34,6 +34,7 @@ Type gemm() {
       {"layout_nn", "rate of NN over TN"},
       {"layout_nt_accumulate", "rate of NT with fp32 accumulation over TN"},
       {"align_penalty", "time ratio where a contiguous dimension is no multiple of 16 bytes"},
+      {"sparse_efficiency", "of twice the dense rate, with one operand stored 2:4"},
       {"sustained_ratio", "time at sustained clocks over time at boost, long kernels"},
       {"sustained_flops", "FLOPs of one kernel at which half of that has set in"},
       {"burst_flops", "the same in a short burst from idle"},

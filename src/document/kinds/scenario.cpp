@@ -21,17 +21,19 @@ Type recompute() {
 }
 
 Type training() {
-  const auto share = [](const char* name, const char* doc) { return member(name, fraction(), doc).otherwise(0.0).built({0.0}); };
+  const auto share = [](const char* name, const char* doc) { return member(name, fraction(), doc).otherwise(0.0); };
   return object({
       member("sequence_length", integer(1, 1 << 30), "tokens per sequence").required(),
       member("global_batch", integer(), "sequences per optimizer step of the whole job; a multiple of micro_batch x dp").required(),
       member("micro_batch", integer(1, 1 << 30), "sequences per microbatch and data-parallel replica").required(),
-      member("precision", choice({{"fp32"}, {"tf32"}, {"fp16"}, {"bf16"}, {"fp8"}, {"mxfp8", false}, {"mxfp6", false}, {"fp4", false}}), "recipe of the matrix products; fp4 is NVFP4").otherwise("bf16"),
-      member("fp8_recipe", choice({{"delayed"}, {"current"}, {"block128", false}}), "how FP8 tensors are scaled").otherwise("delayed").from_stack("/fp8_recipe"),
-      member("sparsity", choice({{"none"}, {"2:4", false}}), "structured sparsity of the matrix products").otherwise("none"),
-      member("optimizer", choice({{"sgd"}, {"momentum"}, {"adamw"}, {"adamw_8bit", false}, {"adafactor", false}, {"muon", false}}), "optimizer").otherwise("adamw").from_stack("/optimizer"),
+      member("precision", choice({{"fp32"}, {"tf32"}, {"fp16"}, {"bf16"}, {"fp8"}, {"mxfp8"}, {"mxfp6"}, {"fp4"}}), "recipe of the matrix products; fp4 is NVFP4").otherwise("bf16"),
+      member("fp8_recipe", choice({{"delayed"}, {"current"}, {"block128"}}), "how FP8 tensors are scaled").otherwise("delayed").from_stack("/fp8_recipe"),
+      member("sparsity", choice({{"none"}, {"2:4"}}), "structured sparsity of the matrix products").otherwise("none"),
+      member("optimizer", choice({{"sgd"}, {"momentum"}, {"adamw"}, {"adamw_8bit"}, {"adafactor"}, {"muon"}}), "optimizer").otherwise("adamw").from_stack("/optimizer"),
       member("param_dtype", dtype(), "what parameters are stored in").otherwise_text("that of the precision").from_stack("/param_dtype"),
       member("master_weights", boolean(), "an fp32 copy beside 16-bit parameters").otherwise(true).from_stack("/master_weights"),
+      member("master_dtype", choice({{"fp32"}, {"fp16"}, {"remainder"}}), "what that copy holds: fp32, scaled fp16, or the 16 bits that bf16 parameters lack of it").otherwise("fp32").from_stack("/master_dtype"),
+      member("optimizer_dtype", choice({{"fp32"}, {"bf16"}, {"fp16"}, {"fp8"}}), "what momentum and variance are stored in").otherwise_text("fp32 beside a master copy, else that of the parameters").from_stack("/optimizer_dtype"),
       member("grad_dtype", dtype(), "what gradients are accumulated in").otherwise("fp32").from_stack("/grad_dtype"),
       member("grad_reduce_dtype", dtype(), "what gradients are reduced in").otherwise("fp32").from_stack("/grad_reduce_dtype"),
       member("attention", choice({{"flash"}, {"math"}}), "flash: one kernel; math: products and softmax apart").otherwise("flash").from_stack("/attention"),
@@ -39,9 +41,14 @@ Type training() {
       member("recompute", recompute(), "activations made again instead of kept").otherwise("none"),
       member("fusion", choice({{"none"}, {"framework"}, {"compiled"}}), "none: every operator its own kernel; framework: the stack's fused ones; compiled: chains of them").otherwise("framework").from_stack("/fusion"),
       member("cuda_graphs", boolean(), "the step is launched as captured graphs").otherwise(false),
-      member("offload", object({share("optimizer", "of the optimizer states"), share("activations", "of the kept activations"), share("parameters", "of the parameters")}), "shares kept in host memory"),
+      member("offload", object({share("optimizer", "of the optimizer states"), share("activations", "of the kept activations").built({0.0}), share("parameters", "of the parameters")}), "shares kept in host memory"),
       member("adapter", any(), "low-rank adapters").not_built(),
-      member("loss", any(), "losses other than next-token prediction").not_built(),
+      member("loss", object({
+          member("kind", choice({{"cross_entropy"}}), "over the vocabulary, of the next token").otherwise("cross_entropy"),
+          member("chunks", integer(1, 1 << 20), "parts of a microbatch's tokens whose logits stand in memory at once; more than 1 computes projection, loss and their gradients together").otherwise(1),
+          member("vocab_parallel", boolean(), "tensor-parallel ranks keep their part of the logits; false: these are gathered").otherwise(true),
+          member("fused", boolean(), "loss and its gradient in one kernel").otherwise_text("as the stack does"),
+      }), "how the loss is computed"),
   });
 }
 

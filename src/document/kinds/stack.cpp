@@ -15,7 +15,7 @@ Type stored_dtype() { return choice({{"compute"}, {"fp32"}, {"fp16"}, {"bf16"}})
 /// One dtype for all, or one per precision where the framework tells them apart (Megatron accumulates bf16 in fp32, fp16 in fp16).
 Type stored_dtype_by_precision() {
   std::vector<Member> by_precision;
-  for (const char* precision : {"fp32", "tf32", "fp16", "bf16", "fp8"}) by_precision.push_back(member(precision, stored_dtype(), "under this precision").otherwise("compute"));
+  for (const char* precision : {"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "mxfp6", "fp4"}) by_precision.push_back(member(precision, stored_dtype(), "under this precision").otherwise("compute"));
   return either({stored_dtype(), object(std::move(by_precision))});
 }
 
@@ -33,12 +33,14 @@ Type defaults() {
       member("p2p", p2p(), "parallelism.p2p").otherwise("overlapped"),
       member("attention", choice({{"flash"}, {"math"}}), "training.attention").otherwise("flash"),
       member("fusion", choice({{"none"}, {"framework"}, {"compiled"}}), "training.fusion").otherwise("framework"),
-      member("optimizer", choice({{"sgd"}, {"momentum"}, {"adamw"}}), "training.optimizer").otherwise("adamw"),
+      member("optimizer", choice({{"sgd"}, {"momentum"}, {"adamw"}, {"adamw_8bit"}, {"adafactor"}, {"muon"}}), "training.optimizer").otherwise("adamw"),
       member("param_dtype", stored_dtype_by_precision(), "training.param_dtype").otherwise("compute"),
       member("master_weights", boolean(), "training.master_weights").otherwise(true),
+      member("master_dtype", choice({{"fp32"}, {"fp16"}, {"remainder"}}), "training.master_dtype").otherwise("fp32"),
+      member("optimizer_dtype", choice({{"fp32"}, {"bf16"}, {"fp16"}, {"fp8"}}), "training.optimizer_dtype"),
       member("grad_dtype", stored_dtype_by_precision(), "training.grad_dtype").otherwise("fp32"),
       member("grad_reduce_dtype", stored_dtype_by_precision(), "training.grad_reduce_dtype").otherwise("fp32"),
-      member("fp8_recipe", choice({{"delayed"}, {"current"}}), "training.fp8_recipe").otherwise("delayed"),
+      member("fp8_recipe", choice({{"delayed"}, {"current"}, {"block128"}}), "training.fp8_recipe").otherwise("delayed"),
       member("overlap", object({
           member("grad_reduce", boolean(), "parallelism.overlap.grad_reduce").otherwise(true),
           member("param_gather", boolean(), "parallelism.overlap.param_gather").otherwise(true),
@@ -67,6 +69,7 @@ Type kernels() {
       member("cross_entropy_compiled", boolean(), "fusion \"compiled\" compiles the loss too").otherwise(true),
       member("cross_entropy_dense_gradient", boolean(), "a loss in steps fills a gradient of the log-probabilities before it makes that of the logits (PyTorch's nll_loss)").otherwise(false),
       member("selective_modules", array(module).distinct(), "what recompute \"selective\" means").otherwise(Value::Array{"core_attn"}),
+      member("quantised_weights_kept", boolean(), "quantised copies of weights are made once a step and kept; false, and under ZeRO-3: made for every pass that reads them").otherwise(true),
       member("zero_grad_buffer", boolean(), "the gradient buffer is zeroed each step").otherwise(true),
       member("grad_scale_kernel", boolean(), "gradients are divided by DP in a kernel of its own").otherwise(false),
   });
@@ -104,6 +107,7 @@ Type end_of_step() {
       member("tied_embedding_all_reduce", boolean(), "first and last stage all-reduce the tied embedding's gradient").otherwise(true),
       member("norm_gradient_all_reduce", boolean(), "norm gradients are all-reduced over TP under SP").otherwise(true),
       member("inf_check", boolean(), "gradients are checked for infinity with a host synchronisation, under fp16").otherwise(true),
+      member("skipped_steps", fraction(), "share of steps whose gradients overflow and are not applied, under fp16").otherwise(0.0005),
   });
 }
 
