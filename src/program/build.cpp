@@ -181,7 +181,7 @@ Program build(const Job& job) {
       normed = normed || norm;
     }
     const auto pass = [&](const char* name, const std::vector<workload::Operation>& operations) {
-      return make_pass(name, Phase::kOptimizer, job.stack.forward_op_us, operations, {}, role.segments, program.requests);
+      return make_pass(name, Phase::kOptimizer, job.stack.forward_op_us, operations, {}, role, program.requests);
     };
     data_parallel.end_step(pass("gradient norm and scale", prepare), pass("optimizer", update));
     program.roles.push_back(std::move(role));

@@ -281,8 +281,11 @@ void DataParallel::reduce_unit(std::size_t unit, std::int32_t microbatch) {
   // The share that comes out is the gradient itself in the first microbatch, and is added to it in those after.
   const std::int64_t share = bytes_of(shard(u.parameters), job_.training.grad_reduce_dtype);
   if (!job_.stack.gradient_buffer) {
-    b_.allocate(MemoryKind::kGradients, share, Stream::kGradReduce);
-    (microbatch == 0 ? made_ : reducing_).push_back(share);
+    const std::int64_t gone = workload::host_share(share, job_.training.offload.optimizer);  // kept until it has left for the host
+    b_.allocate(MemoryKind::kGradients, share - gone, Stream::kGradReduce);
+    b_.allocate(MemoryKind::kGradients, gone, Stream::kGradReduce);
+    (microbatch == 0 ? made_ : reducing_).push_back(share - gone);
+    reducing_.push_back(gone);
   }
   reduced_.push_back(b_.collective(Stream::kGradReduce, Request{Axis::kDp, CommKind::kReduceScatter, reduce_bytes}, b_.compute_done()));
   host_.send_gradients(shard(u.parameters), reduced_.back());

@@ -57,7 +57,6 @@ const std::vector<MemberCase>& member_cases() {
     {"/training/optimizer_dtype", "bf16", ""},
     {"/training/sparsity", "2:4", ""},
     {"/training/offload/optimizer", "0.5", ""},
-    {"/training/offload/activations", "0.5", ""},
     {"/training/offload/parameters", "0.5", "parallelism.zero=3"},
     {"/training/loss/chunks", "4", ""},
     {"/training/loss/vocab_parallel", "false", "parallelism.tp=4"},
@@ -119,7 +118,7 @@ const std::vector<MemberCase>& member_cases() {
     // a node
     {"/cluster/node/host_memory_gib", "16", "training.offload.optimizer=1"},
     {"/cluster/node/host_memory_gb_per_s", "100", "training.offload.optimizer=1"},
-    {"/cluster/node/c2c_gb_per_s", "10", "training.offload.activations=1"},
+    {"/cluster/node/c2c_gb_per_s", "10", "training.offload.optimizer=1"},
     {"/cluster/node/gpus", "4", ""},
     {"/cluster/node/scale_up_kind", "pcie", ""},
     {"/cluster/node/nvswitch_generation", "2", ""},

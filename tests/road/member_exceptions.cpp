@@ -36,6 +36,7 @@ const std::vector<OneValue>& one_value_so_far() {
   static const std::vector<OneValue> all = {
       {"/model/family", "diffusion", "expected \"transformer\""},
       {"/model/mtp_layers", "1", kNotBuilt},
+      {"/training/offload/activations", "0.5", kNotBuilt},
       {"/training/loss/kind", "mse", "expected \"cross_entropy\""},
       {"/parallelism/cp", "2", kNotBuilt},
       {"/parallelism/cp_method", "ulysses", kNotBuilt},
