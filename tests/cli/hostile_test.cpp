@@ -173,7 +173,7 @@ TEST_CASE("what would take longer than simulated time is refused, not an interna
   const std::string path = folder.write("small.json", kSmall);
   refuses(path, {
       {"training.sequence_length=1073741824", {"\"decoder backward 7\" alone takes N s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
-      {"cluster.node.gpu.memory_bandwidth_gb_per_s=1e-30", {"\"optimizer\" alone takes N s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
+      {"cluster.node.gpu.memory_bandwidth_gb_per_s=1e-30", {"\"optimizer 0\" alone takes N s, and at most 1.15e+06 s (13 days) are played; lower the sizes of the model or /training/sequence_length, or raise the GPU's rates"}},
       {"cluster.node.gpu.scale_up_gb_per_s=1e-9",
        {"/cluster: link node0/gpu0/nvlink:out carries 1 bytes/s, and from 1e+04 to 1e+15 are played; look at the rates of the node, its GPU, the fabric and the events"}},
       {R"(events=[{"kind":"degraded_link","link":"node0/gpu0/nvlink","capacity":1e-12}])",

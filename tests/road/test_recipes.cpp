@@ -28,7 +28,6 @@ std::int64_t kind_bytes(const search::Prediction& p, const std::string& kind) {
   return -1;
 }
 
-double exposed_host(const search::Prediction& p) { return p.summary.breakdown.exposed_comm_s[static_cast<std::size_t>(metrics::ExposedAxis::kHost)]; }
 
 /// A job large enough that its kernels are not all launches: one layer more or less shows.
 const Overrides kWide = {{"model.hidden", "4096"}, {"model.ffn_hidden", "14336"}, {"model.heads", "32"}, {"model.head_dim", "128"}, {"training.sequence_length", "4096"}, {"training.global_batch", "16"}};
@@ -129,10 +128,11 @@ TEST_CASE("each optimizer's states stand in the report, from none to eight bytes
     const search::Prediction p = predict(kSmallJob, {{"training.optimizer", optimizer}, {"training.recompute", "full"}});
     return static_cast<double>(kind_bytes(p, "optimizer")) / static_cast<double>(p.summary.counts.parameters);
   };
-  CHECK(states("sgd") == Approx(4).epsilon(1e-3));
-  CHECK(states("momentum") == Approx(8).epsilon(1e-3));
-  CHECK(states("adamw") == Approx(12).epsilon(1e-3));
-  CHECK(states("adamw_8bit") == Approx(4 + 2 * 65.0 / 64).epsilon(1e-3));
+  // Small tensors take whole blocks of 512 bytes (PyTorch c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize): up to 1 % of so small a model.
+  CHECK(states("sgd") == Approx(4).epsilon(0.02));
+  CHECK(states("momentum") == Approx(8).epsilon(0.02));
+  CHECK(states("adamw") == Approx(12).epsilon(0.02));
+  CHECK(states("adamw_8bit") == Approx(4 + 2 * 65.0 / 64).epsilon(0.02));
   CHECK(states("adafactor") < 4.02);
   CHECK(states("muon") < 12);
   CHECK(states("muon") > 8);

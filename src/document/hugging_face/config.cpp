@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "../check.hpp"
+#include "document/check.hpp"
 
 namespace orrery::document::hugging_face {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "../problems.hpp"
+#include "document/problems.hpp"
 #include "orrery/document/value.hpp"
 
 namespace orrery::document::hugging_face {

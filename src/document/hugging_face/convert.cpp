@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "../check.hpp"
+#include "document/check.hpp"
 #include "architectures.hpp"
 #include "orrery/base/text.hpp"
 

@@ -2,7 +2,7 @@
 // Hugging Face config.json as orrery/model/1.
 #include <optional>
 
-#include "../problems.hpp"
+#include "document/problems.hpp"
 #include "orrery/document/value.hpp"
 
 namespace orrery::document {

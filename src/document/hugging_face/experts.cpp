@@ -1,7 +1,7 @@
 // Classes with experts that are no variant of Llama's layer: DeepSeek's latent attention, gpt-oss, Llama 4, DBRX.
 #include <fmt/format.h>
 
-#include "../check.hpp"
+#include "document/check.hpp"
 #include "architectures.hpp"
 
 namespace orrery::document::hugging_face {

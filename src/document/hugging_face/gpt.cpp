@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "../check.hpp"
+#include "document/check.hpp"
 #include "architectures.hpp"
 
 namespace orrery::document::hugging_face {
