@@ -60,14 +60,10 @@ std::vector<std::uint32_t> stage_ranks(const document::Value& scenario) {
   const std::int64_t gpus = size(cluster.at("gpus"), all.value_or(0));
   if (!replica || *replica < 1 || gpus < *replica || gpus % *replica != 0 || p.pp > kMostTraced || gpus > UINT32_MAX) return {0};
   p.dp = gpus / *replica;
-  if (in.at("order").is_array()) {
-    const document::Value::Array& names = in.at("order").items();
-    std::vector<plan::GridAxis> axes;
-    for (const document::Value& name : names)
-      for (plan::GridAxis a : {plan::GridAxis::kTp, plan::GridAxis::kCp, plan::GridAxis::kEp, plan::GridAxis::kDp, plan::GridAxis::kPp})
-        if (name.is_string() && name.as_string() == plan::to_string(a) && std::find(axes.begin(), axes.end(), a) == axes.end()) axes.push_back(a);
-    if (axes.size() != p.order.size()) return {0};
-    std::copy(axes.begin(), axes.end(), p.order.begin());
+  if (!in.at("order").is_null()) {
+    const auto order = plan::read_order(in.at("order"));
+    if (!order) return {0};
+    p.order = *order;
   }
   const plan::Grid grid(p);
   std::vector<std::uint32_t> ranks;

@@ -2,10 +2,11 @@
 //
 // s0/s: masked diagonal tiles and the prologue of each query tile, amortised over the keys. W: work per SM in units of the longest query
 // tile; a few heads at batch 1 leave most SMs idle, and the kernel lasts as long as its longest tile. With Q = s_q / tile query tiles of b n
-// heads, causal tiles cost (Q + 1)/2 on the mean and Q at most, so W = b n (Q + 1) / (2 SMs); without a mask W = b n Q / SMs. The last
-// factor joins the two bounds, work and longest tile: xi = 1 adds them (tiles in order), xi = 0 takes the larger (tiles balanced). Q is not
-// rounded up and xi <= 1, so that the time never falls when tokens or heads are added. R and s0 belong to a kernel and a head dim; between
-// two dims R is interpolated, below the smallest it falls with the dim (the kernel pads). FLOPs are the mask's own (causal: half).
+// heads, causal tiles cost (Q + 1)/2 on the mean and Q at most, so W = b n (Q + 1) / (2 SMs), and where more keys than queries are seen the
+// mean is nearer the most; without a mask W = b n Q / SMs. The last factor joins the two bounds, work and longest tile: xi = 1 adds them
+// (tiles in order), xi = 0 takes the larger (tiles balanced). Q is not rounded up and xi <= 1, so that the time never falls when tokens or
+// heads are added. R and s0 belong to a kernel and a head dim; between two dims R is interpolated, below the smallest it falls with the dim
+// (the kernel pads). FLOPs are the mask's own (causal: half).
 //
 // In the same terms a mask leaves a query k keys on the mean (causal: s/2, a window: nearly w) and the kernel computes k + s0/2 of them,
 // so the factor is 1 + (s0/2)/k, causal or not. A window's left edge is a second diagonal: blocks of key tiles that it cuts are computed
@@ -32,7 +33,7 @@ struct Keys {
 };
 Keys keys_of(const workload::Attention& a, double tile) {
   const double s = static_cast<double>(a.seq_kv);
-  Keys k{s * a.visible(), s, 0};
+  Keys k{a.mean_keys(), s, 0};
   if (a.window == 0 || a.window >= a.seq_kv) return k;
   const double w = static_cast<double>(a.window);
   if (a.chunked) {
@@ -77,12 +78,13 @@ KernelTime AttentionModel::time(const workload::Attention& a, const Available& d
   // W: causal without a window (s/2 + tile/2)/s of the longest tile on the mean, which is (Q + 1)/2 of Q; without a mask all alike.
   const double mean_of_longest = a.causal || a.window > 0 ? std::min(1.0, (keys.mean + keys.cut + 0.5 * tile) / keys.most) : 1;
   const bool plain = keys.most == skv && keys.cut == 0;
-  const double work = heads * (plain ? (a.causal ? 0.5 * (query_tiles + 1) : query_tiles) : query_tiles * mean_of_longest) / device.sms;
+  const double work = heads * (plain ? (a.causal ? (query_tiles + sq / skv) * (keys.mean / skv) : query_tiles) : query_tiles * mean_of_longest) / device.sms;
   const double saturation = between(a.causal ? &Row::causal : &Row::full);
   const double rate = std::min(1.0, between(a.backward ? &Row::backward : &Row::forward)) * below * sm_rate_ * device.sms;
   const double xi = between(&Row::fill);
   const double fill = xi < kSharpest ? std::max(1.0, 1 / work) : std::pow(1 + std::pow(work, -1 / xi), xi);
-  const double vain = plain ? saturation / skv : ((a.causal ? 0.5 : 1) * saturation + keys.cut) / keys.mean;
+  // The prologue and the masked half tiles of a row cost the same however many keys come before the diagonal.
+  const double vain = ((a.causal ? 0.5 : 1) * saturation + keys.cut) / keys.mean;
   double math = a.flops().value() / rate * (1 + vain) * fill;
   // A cap is one hyperbolic tangent a score, forward and again in backward, in the special function units that also serve the softmax.
   if (a.softcap && special_rate_ > 0) math += heads * sq * keys.mean * (1 + vain) / (special_rate_ * device.sms) * fill;

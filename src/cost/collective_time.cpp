@@ -109,6 +109,8 @@ std::optional<CollectiveTime> from_curves(const Request& q) {
 CollectiveTime collective_time(Kind kind, Bytes bytes, const collective::Choice& choice, const Shape& shape, const collective::Nccl& nccl,
                                const calibration::Profile& profile) {
   if (shape.ranks <= 1) return {Seconds(0), Seconds(0), Origin::kMeasured};
+  // Around a ring inside a domain every port sends once and receives once, as between two.
+  if (kind == Kind::kSendRecv && shape.nodes == 1) return point_to_point_time(bytes, shape, true, Seconds(0), profile);
   const Request q{kind, static_cast<double>(bytes.value()), choice, shape, nccl, profile};
   if (auto known = from_curves(q)) return *known;
   const ModelTime m = model_time(kind, choice.algorithm, q.bytes, shape, nccl, profile.links);

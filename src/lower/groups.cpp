@@ -65,7 +65,26 @@ GroupLayout lay_out(std::vector<std::uint32_t> members, const World& world) {
   return g;
 }
 
+namespace {
+/// Groups of dp cut into replicas of neighbours, which lie inside nodes where they can; across them the ranks of one place in a replica
+/// (PyTorch HSDP's device mesh, replicas outermost; Megatron-LM partial data-parallel groups).
+std::vector<GroupLayout> cut(Axis axis, const World& world) {
+  std::vector<GroupLayout> out;
+  for (const GroupLayout& group : make_groups(Axis::kDp, world)) {
+    const std::size_t replicas = static_cast<std::size_t>(world.parallelism.replicas), shards = group.members.size() / replicas;
+    const bool inside = axis == Axis::kDpShard;
+    std::vector<std::vector<std::uint32_t>> parts(inside ? replicas : shards);
+    for (std::size_t i = 0; i < group.members.size(); ++i) parts[inside ? i / shards : i % shards].push_back(group.members[i]);
+    for (std::vector<std::uint32_t>& part : parts) {
+      if (part.size() >= 2) out.push_back(lay_out(std::move(part), world));
+    }
+  }
+  return out;
+}
+}  // namespace
+
 std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
+  if (axis == Axis::kDpShard || axis == Axis::kDpReplicas) return cut(axis, world);
   const auto ranks = static_cast<std::size_t>(world.grid.ranks());
   std::vector<std::uint32_t> group_at(ranks, UINT32_MAX);  // by the group's lowest rank
   std::vector<std::uint32_t> group_of(ranks, UINT32_MAX);
@@ -162,7 +181,8 @@ void LinkLoads::inside_domains(const GroupLayout& group, const collective::Hops&
 void LinkLoads::between_domains(const GroupLayout& group, const collective::Hops& hops) {
   const std::size_t k = group.domains();
   switch (hops.pattern) {
-    case collective::Hops::Pattern::kNone: break;
+    case collective::Hops::Pattern::kNone:
+    case collective::Hops::Pattern::kNextRank: break;
     case collective::Hops::Pattern::kRingOfNodes:
       for (std::size_t d = 0; d < k; ++d) exchange(group.domain(d), group.domain((d + 1) % k), hops.inter_out);
       break;
@@ -200,8 +220,13 @@ void LinkLoads::between_domains(const GroupLayout& group, const collective::Hops
 
 std::span<const LinkLoad> LinkLoads::of(const GroupLayout& group, const collective::Hops& hops, std::uint64_t role) {
   role_ = role;
-  inside_domains(group, hops);
-  if (group.domains() > 1) between_domains(group, hops);
+  if (hops.pattern == collective::Hops::Pattern::kNextRank) {
+    const std::size_t n = group.members.size();
+    for (std::size_t i = 0; i < n; ++i) flow(group.members[i], group.members[(i + 1) % n], 1.0);
+  } else {
+    inside_domains(group, hops);
+    if (group.domains() > 1) between_domains(group, hops);
+  }
   std::sort(touched_.begin(), touched_.end());
   loads_.clear();
   for (const LinkId link : touched_) {

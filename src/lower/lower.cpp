@@ -98,8 +98,9 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
         break;
       case program::ItemKind::kCollective:
         if (comm.request_alone[item.index]) {
-          // One member: nothing to do, but its event still orders streams.
-          device.op = engine::Op::kWait;
+          // One member: nothing to do, but its events still order streams.
+          if (device.wait == kNone && device.record == kNone) continue;
+          device.op = device.wait == kNone ? engine::Op::kRecord : engine::Op::kWait;
           host.launches = 0;
           host.cost = 0;
           break;
@@ -114,7 +115,7 @@ engine::Program lower_role(std::uint32_t index, const World& world, const Commun
         host.lead = host.cost;
         break;
       case program::ItemKind::kWait:
-        device.op = engine::Op::kWait;
+        device.op = device.wait == kNone ? engine::Op::kRecord : engine::Op::kWait;
         host.launches = 0;
         break;
     }

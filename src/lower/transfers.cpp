@@ -269,12 +269,13 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
       TransferRow row{request.kind, axis, c.shape.ranks, request.bytes, c.choices[i], std::string(cluster::to_string(s.kind)), time.origin, 0};
       if (time.latency.value() > time.transfer.value()) row.limited_by = "latency";
       const double fraction = std::max(p.hops.intra_out, p.hops.inter_out);
+      const int sms = request.sms >= 0 ? request.sms : collective::footprint_sms(c.choices[i], c.shape);
       if (request.bytes <= kLatencyOnlyBytes) {
-        add_transfer(time.latency + time.transfer, Seconds(0), 0, 0, c.request_pattern[i], collective::footprint_sms(c.choices[i], c.shape), world, std::move(row), out);
+        add_transfer(time.latency + time.transfer, Seconds(0), 0, 0, c.request_pattern[i], sms, world, std::move(row), out);
       } else {
         const Seconds transfer(std::max(time.transfer.value(), s.seconds_per_byte * bytes));
         add_transfer(time.latency, transfer, bytes * reference_fraction(p), bytes * fraction, c.request_pattern[i],
-                     collective::footprint_sms(c.choices[i], c.shape), world, std::move(row), out);
+                     sms, world, std::move(row), out);
       }
     }
   }

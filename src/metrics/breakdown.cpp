@@ -19,6 +19,7 @@ ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages) {
     case workload::Axis::kHostUpdate: return ExposedAxis::kHost;
     case workload::Axis::kDp:
     case workload::Axis::kDpReplicas:
+    case workload::Axis::kDpShard:
     case workload::Axis::kExpertDp:
     case workload::Axis::kWorld: break;
   }

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "orrery/base/assert.hpp"
 #include "orrery/plan/plan.hpp"
 
@@ -46,6 +50,31 @@ std::array<std::int64_t, 4> strides(const std::array<GridAxis, 5>& order, const 
 std::string_view to_string(GridAxis a) {
   constexpr std::array<std::string_view, 5> names = {"tp", "cp", "ep", "dp", "pp"};
   return names[static_cast<std::size_t>(a)];
+}
+
+std::optional<std::array<GridAxis, 5>> read_order(const document::Value& order) {
+  std::vector<std::string> names(1);
+  if (order.is_string()) {
+    for (const char c : order.as_string()) {
+      if (c == '-') {
+        names.emplace_back();
+      } else {
+        names.back() += c;
+      }
+    }
+  } else if (order.is_array()) {
+    names.clear();
+    for (const document::Value& name : order.items()) names.push_back(name.is_string() ? name.as_string() : "");
+  }
+  constexpr std::array<GridAxis, 5> kAxes = {GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp};
+  if (names.size() != kAxes.size()) return std::nullopt;
+  std::array<GridAxis, 5> out{};
+  for (const GridAxis a : kAxes) {
+    const auto found = std::find(names.begin(), names.end(), to_string(a));
+    if (found == names.end()) return std::nullopt;
+    out[static_cast<std::size_t>(found - names.begin())] = a;
+  }
+  return out;
 }
 
 Grid::Grid(const Parallelism& p)

@@ -85,15 +85,26 @@ class Reader {
 
   /// Known to the format, not built: refused rather than ignored.
   void features() {
-    if (p_.cp > 1) here("cp", "context parallelism is not built yet; use 1");
     if (p_.ep > 1) here("ep", "expert parallelism is not built yet; use 1");
     if (p_.etp > 1) here("etp", "expert parallelism is not built yet; use 1");
     const Value& overlap = in_.at("overlap");
-    if (const Value& tp = overlap.at("tp"); tp.is_string()) here("overlap/tp", fmt::format("\"{}\" is not built yet; use false", tp.as_string()));
     if (flag(overlap.at("ep"), false)) here("overlap/ep", "true is not built yet; use false");
+    static constexpr std::string_view kMethods[] = {"ring", "ring_naive", "all_gather", "ulysses"};
+    if (const Value& method = in_.at("cp_method"); method.is_string()) {
+      p_.cp_method = static_cast<workload::CpMethod>(std::find(std::begin(kMethods), std::end(kMethods), method.as_string()) - std::begin(kMethods));
+    }
     p_.overlap_grad_reduce = flag(overlap.at("grad_reduce"), false);
     p_.overlap_param_gather = flag(overlap.at("param_gather"), false);
     p_.sp = flag(in_.at("sp"), false) && p_.tp > 1;
+    if (const Value& tp = overlap.at("tp"); tp.is_string() && p_.tp > 1) {
+      const std::string& how = tp.as_string();
+      p_.overlap_tp = how == "bulk" ? workload::TpOverlap::kBulk : how == "pipelined" ? workload::TpOverlap::kPipelined : workload::TpOverlap::kRing;
+      // Megatron-LM training/arguments.py, tp_comm_overlap: without sequence parallelism there are all-reduces, which have no pieces. What is
+      // a stack's habit is off then (NeMo, MegatronCommOverlapCallback).
+      const bool habit = scenario_.at("stack").at("defaults").at("overlap").at("tp") == tp;
+      if (!p_.sp && habit) p_.overlap_tp = workload::TpOverlap::kNone;
+      if (!p_.sp && !habit) here("overlap/tp", fmt::format("\"{}\" runs the gathers and scatters of sequence parallelism under their products; use sp true or overlap.tp false", how));
+    }
     p_.p2p_overlapped = in_.at("p2p").is_string() && in_.at("p2p").as_string() == "overlapped";
     p_.reshard_after_forward = flag(in_.at("reshard_after_forward"), true);
     p_.account_for_embedding = flag(in_.at("account_for_embedding"), false);
@@ -102,16 +113,11 @@ class Reader {
 
   void order() {
     if (in_.at("order").is_null()) return;
-    const Value::Array& names = in_.at("order").items();
-    std::vector<GridAxis> axes;
-    for (GridAxis a : {GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp})
-      if (std::count_if(names.begin(), names.end(), [&](const Value& n) { return n.as_string() == to_string(a); }) == 1) axes.push_back(a);
-    if (axes.size() != p_.order.size() || names.size() != p_.order.size()) {
+    if (const auto order = read_order(in_.at("order"))) {
+      p_.order = *order;
+    } else {
       here("order", "the order must name tp, cp, ep, dp and pp once each");
-      return;
     }
-    for (std::size_t i = 0; i < names.size(); ++i)
-      p_.order[i] = *std::find_if(axes.begin(), axes.end(), [&](GridAxis a) { return names[i].as_string() == to_string(a); });
   }
 
   void schedule() {
@@ -162,6 +168,34 @@ class Reader {
     if (p_.sp && training_.sequence_length % p_.tp != 0)
       problem("/training/sequence_length", fmt::format("{} tokens cannot be split over {} ranks by sequence parallelism; use a multiple of {} or sp false",
                                                        training_.sequence_length, p_.tp, p_.tp));
+    if (p_.cp > 1) context();
+  }
+
+  /// Context parallelism. Rules of Megatron-LM (training/arguments.py) and Transformer Engine (context_parallel.py).
+  void context() {
+    if (!training_.flash_attention)
+      problem("/training/attention", fmt::format("\"math\" attention cannot cross cp {} context-parallel ranks; use \"flash\" or cp 1", p_.cp));
+    if ((model_.sliding_window || model_.attention_chunk) && p_.cp_method != workload::CpMethod::kUlysses)
+      here("cp_method", "layers that see a window of the sequence cross context-parallel ranks by heads; use ulysses, or cp 1");
+    const bool zigzag = p_.cp_method == workload::CpMethod::kRing || p_.cp_method == workload::CpMethod::kAllGather;
+    const std::int64_t pieces = (zigzag ? 2 : 1) * p_.cp;
+    const std::int64_t length = training_.sequence_length;
+    if (length % pieces != 0) {
+      problem("/training/sequence_length",
+              fmt::format("{} tokens cannot be cut into {} equal pieces{}; use a multiple of {}", length, pieces,
+                          zigzag ? fmt::format(", an early and a late one for each of cp {} ranks", p_.cp) : fmt::format(" for cp {} ranks", p_.cp), pieces));
+    } else if (p_.sp && length / p_.cp % p_.tp != 0) {
+      problem("/training/sequence_length", fmt::format("{} tokens of a context-parallel rank cannot be split over {} ranks by sequence parallelism; use a multiple of {} or sp false",
+                                                       length / p_.cp, p_.tp, p_.cp * p_.tp));
+    }
+    if (p_.cp_method != workload::CpMethod::kUlysses) return;
+    struct Heads { std::string_view what; std::int64_t number; };
+    for (const Heads& h : {Heads{"heads", model_.heads}, Heads{"kv_heads", model_.kv_heads}}) {
+      const std::int64_t shared = h.number / p_.tp;
+      if (h.number % p_.tp == 0 && shared % p_.cp != 0)
+        here("cp", fmt::format("ulysses gives each of {} ranks whole heads, but tp {} leaves {} {} to share; use a divisor of {} ({}) or cp_method ring", p_.cp, p_.tp, shared, h.what,
+                               shared, list(near_divisors(shared, p_.cp))));
+    }
   }
 
   void sharding() {

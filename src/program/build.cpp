@@ -109,9 +109,11 @@ workload::Shard shard_of(const Job& job) {
   shard.sequence = job.training.sequence_length;
   shard.tp = p.tp;
   shard.cp = p.cp;
+  shard.cp_method = p.cp_method;
   shard.ep = p.ep;
   shard.etp = p.etp;
   shard.sequence_parallel = p.sp;
+  shard.tp_overlap = p.overlap_tp;
   shard.vocab_multiple = job.stack.vocab_multiple;
   shard.gradient_buffer = p.zero < 3;
   // Gathered parameters come anew for every pass, and a copy that stayed would undo the sharding.
@@ -169,8 +171,8 @@ Program build(const Job& job) {
     data_parallel.begin_step();
     Pipeline(builder, data_parallel, job, chunks, stage).run(plan::schedule_order(p, stage, microbatches));
 
-    const std::int64_t group = p.dp * p.cp;
-    const std::int64_t updated = p.zero >= 1 ? (role.parameters + group - 1) / group : role.parameters;
+    const std::int64_t shards = p.shard_group();
+    const std::int64_t updated = p.zero >= 1 ? (role.parameters + shards - 1) / shards : role.parameters;
     const std::int64_t gradients = p.zero >= 3 ? updated : role.parameters;
     std::vector<workload::Operation> prepare, update;
     // The update begins behind the gradients' norm.

@@ -21,7 +21,7 @@ constexpr std::int64_t kScalarBytes = 4;
 }  // namespace
 
 DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches)
-    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), microbatches_(microbatches), group_(job.parallelism.dp * job.parallelism.cp) {
+    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), microbatches_(microbatches), group_(job.parallelism.dp_group()), shards_(job.parallelism.shard_group()) {
   std::size_t root = SIZE_MAX;
   for (const ChunkLayers& chunk : chunks_) {
     std::vector<std::size_t>& unit_of = unit_of_.emplace_back();
@@ -39,10 +39,28 @@ DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vect
       ++u.layers;
     }
   }
+  for (Unit& unit : units_) make_gathers(unit);
   if (sharded_parameters()) {
     make_units();
   } else {
     make_buckets();
+  }
+}
+
+/// One collective a unit, or one a matrix as DeepSpeed fetches the parameters of each module (runtime/zero/partitioned_param_coordinator.py);
+/// norms and biases are few enough to stay (stage3_param_persistence_threshold) and travel with the first.
+void DataParallel::make_gathers(Unit& unit) const {
+  constexpr std::int64_t kPersists = 100'000;
+  unit.gathers = {unit.parameters};
+  if (!job_.stack.gathers_matrices) return;
+  for (const std::int64_t matrix : unit.tensors) {
+    if (matrix < kPersists || matrix >= unit.gathers.front()) continue;
+    unit.gathers.front() -= matrix;
+    unit.gathers.push_back(matrix);
+  }
+  if (unit.gathers.size() > 1 && unit.gathers.front() < kPersists) {
+    unit.gathers[1] += unit.gathers.front();
+    unit.gathers.erase(unit.gathers.begin());
   }
 }
 
@@ -122,7 +140,7 @@ void DataParallel::begin_step() {
   // The gather of the parameters that the last step updated overlaps this step's first forward (Megatron overlap_param_gather).
   for (std::vector<Bucket>& list : buckets_) {
     for (std::size_t i = list.size(); i-- > 0;) {
-      list[i].gathered = b_.collective(Stream::kParamGather, Request{Axis::kDp, CommKind::kAllGather, bytes_of(list[i].parameters, t.param_dtype)});
+      list[i].gathered = b_.collective(Stream::kParamGather, Request{shard_axis(), CommKind::kAllGather, bytes_of(list[i].parameters, t.param_dtype)});
     }
   }
 }
@@ -141,7 +159,9 @@ void DataParallel::gather_unit(std::size_t unit) {
   b_.allocate(MemoryKind::kBuffers, u.host_bytes, Stream::kCopyIn);
   const std::uint32_t fetched = host_.fetch_parameters(shard(u.parameters), last_copied_);
   b_.allocate(MemoryKind::kBuffers, gathered_bytes(u.parameters), Stream::kParamGather);
-  u.gathered = b_.collective(Stream::kParamGather, Request{Axis::kDp, CommKind::kAllGather, gathered_bytes(u.parameters)}, fetched != kNoEvent ? fetched : last_copied_);
+  for (const std::int64_t parameters : u.gathers) {
+    u.gathered = b_.collective(Stream::kParamGather, Request{shard_axis(), CommKind::kAllGather, gathered_bytes(parameters)}, fetched != kNoEvent ? fetched : last_copied_);
+  }
 }
 
 /// FSDP2 copies parameters out of the gathered buffer, tensor by tensor. In forward it keeps the buffer until the next unit's copy, so that
@@ -244,25 +264,35 @@ void DataParallel::before_backward(std::int32_t microbatch, std::int32_t chunk, 
 
 void DataParallel::free_reduced() { drop(reducing_); }
 
+void DataParallel::reduce(Stream stream, std::int64_t parameters) {
+  const DType type = job_.training.grad_reduce_dtype;
+  const plan::Parallelism& p = job_.parallelism;
+  const bool overlaps = stream != Stream::kCompute;
+  std::uint32_t event = overlaps ? b_.compute_done() : kNoEvent;
+  if (!scatters()) {
+    event = b_.collective(stream, Request{Axis::kDp, CommKind::kAllReduce, bytes_of(parameters, type)}, event);
+  } else {
+    if (shards_ > 1) event = b_.collective(stream, Request{shard_axis(), CommKind::kReduceScatter, bytes_of(parameters, type)}, event);
+    // Shards meet across replicas on a stream of their own, so that the next reduction inside does not wait (FSDP2 all_reduce_stream).
+    const Request across{Axis::kDpReplicas, CommKind::kAllReduce, bytes_of(shard(parameters), type)};
+    if (p.replicas > 1) event = b_.collective(overlaps ? Stream::kReplicaReduce : stream, across, event);
+  }
+  if (overlaps) reduced_.push_back(event);
+}
+
 void DataParallel::reduce(Bucket& bucket) {
-  const workload::Training& t = job_.training;
-  const CommKind kind = job_.parallelism.zero >= 1 ? CommKind::kReduceScatter : CommKind::kAllReduce;
-  const Request request{Axis::kDp, kind, bytes_of(bucket.parameters, t.grad_reduce_dtype)};
+  const std::int64_t bytes = bytes_of(bucket.parameters, job_.training.grad_reduce_dtype);
   // Flat copies of what is reduced, one for each rank of the group, and one of the share that comes out live until the next bucket is under way.
   std::vector<std::int64_t> held = {bucket.held};
-  if (job_.stack.coalesced_copies && group_ > 1 && kind == CommKind::kReduceScatter) {
-    const std::int64_t share = (request.bytes + group_ - 1) / group_;
-    held.insert(held.end(), static_cast<std::size_t>(group_) + 1, share);
-    b_.account(ItemKind::kAllocate, MemoryKind::kGradients, (group_ + 1) * share);
-    for (std::int64_t i = 0; i <= group_; ++i) b_.blocks().allocate(MemoryKind::kGradients, share);
+  if (job_.stack.coalesced_copies && shards_ > 1 && scatters()) {
+    const std::int64_t share = (bytes + shards_ - 1) / shards_;
+    held.insert(held.end(), static_cast<std::size_t>(shards_) + 1, share);
+    b_.account(ItemKind::kAllocate, MemoryKind::kGradients, (shards_ + 1) * share);
+    for (std::int64_t i = 0; i <= shards_; ++i) b_.blocks().allocate(MemoryKind::kGradients, share);
   }
-  if (job_.parallelism.overlap_grad_reduce) {
-    reduced_.push_back(b_.collective(Stream::kGradReduce, request, b_.compute_done()));
-  } else {
-    b_.collective(Stream::kCompute, request);
-  }
+  reduce(job_.parallelism.overlap_grad_reduce ? Stream::kGradReduce : Stream::kCompute, bucket.parameters);
   if (host_.shares().optimizer > 0) {
-    host_.send_gradients(job_.parallelism.zero >= 1 ? shard(bucket.parameters) : bucket.parameters, job_.parallelism.overlap_grad_reduce ? reduced_.back() : b_.compute_done());
+    host_.send_gradients(scatters() ? shard(bucket.parameters) : bucket.parameters, job_.parallelism.overlap_grad_reduce ? reduced_.back() : b_.compute_done());
   }
   free_reduced();
   reducing_ = std::move(held);
@@ -287,7 +317,7 @@ void DataParallel::reduce_unit(std::size_t unit, std::int32_t microbatch) {
     (microbatch == 0 ? made_ : reducing_).push_back(share - gone);
     reducing_.push_back(gone);
   }
-  reduced_.push_back(b_.collective(Stream::kGradReduce, Request{Axis::kDp, CommKind::kReduceScatter, reduce_bytes}, b_.compute_done()));
+  reduce(Stream::kGradReduce, u.parameters);
   host_.send_gradients(shard(u.parameters), reduced_.back());
 }
 
@@ -416,13 +446,13 @@ void DataParallel::end_step(const Pass& prepare, const Pass& update) {
   free_reduced();
   drop(made_);
   // Where parameters do not lie in one buffer their shares are copied into one to be gathered, and each rank's out of another.
-  const bool copies = job_.stack.coalesced_copies && p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather;
-  const std::int64_t pieces = copies ? group_ + 1 : 0, piece = bytes_of(shard(parameters_), t.param_dtype);
+  const bool copies = job_.stack.coalesced_copies && p.zero >= 1 && shards_ > 1 && !sharded_parameters() && !p.overlap_param_gather;
+  const std::int64_t pieces = copies ? shards_ + 1 : 0, piece = bytes_of(shard(parameters_), t.param_dtype);
   b_.account(ItemKind::kAllocate, MemoryKind::kBuffers, pieces * piece);
   for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().allocate(MemoryKind::kBuffers, piece);
   if (p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather) {
     for (const std::vector<Bucket>& list : buckets_) {
-      for (const Bucket& bucket : list) b_.collective(Stream::kCompute, Request{Axis::kDp, CommKind::kAllGather, bytes_of(bucket.parameters, t.param_dtype)});
+      for (const Bucket& bucket : list) b_.collective(Stream::kCompute, Request{shard_axis(), CommKind::kAllGather, bytes_of(bucket.parameters, t.param_dtype)});
     }
   }
   b_.account(ItemKind::kFree, MemoryKind::kBuffers, pieces * piece);

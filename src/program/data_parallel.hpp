@@ -50,6 +50,8 @@ class DataParallel {
   };
   void make_buckets();
   void reduce(Bucket& bucket);
+  /// Reduces a gradient of the whole, or of this rank's shard and then across replicas; the event of its end is kept.
+  void reduce(Stream stream, std::int64_t parameters);
   void make_units();
   Bucket& bucket_of(std::int32_t chunk, std::size_t layer);
   void gather_unit(std::size_t unit);
@@ -72,8 +74,12 @@ class DataParallel {
   }
   [[nodiscard]] std::int64_t gathered_bytes(std::int64_t parameters) const;
   [[nodiscard]] std::size_t unit_index(std::int32_t chunk, std::size_t layer) const { return unit_of_[static_cast<std::size_t>(chunk)][layer]; }
-  [[nodiscard]] bool sharded_parameters() const { return job_.parallelism.zero >= 3 && group_ > 1; }
-  [[nodiscard]] std::int64_t shard(std::int64_t parameters) const { return (parameters + group_ - 1) / group_; }
+  [[nodiscard]] bool sharded_parameters() const { return job_.parallelism.zero >= 3 && shards_ > 1; }
+  [[nodiscard]] std::int64_t shard(std::int64_t parameters) const { return (parameters + shards_ - 1) / shards_; }
+  /// Whether a rank is left with its shard of the reduced gradients alone.
+  [[nodiscard]] bool scatters() const { return job_.parallelism.zero >= 3 || (job_.parallelism.zero >= 1 && !job_.stack.zero_all_reduces); }
+  /// The ranks that share one copy of what is sharded.
+  [[nodiscard]] workload::Axis shard_axis() const { return job_.parallelism.replicas > 1 ? workload::Axis::kDpShard : workload::Axis::kDp; }
 
   /// What a layer keeps from forward to backward, and may be in host memory.
   [[nodiscard]] std::int64_t kept_bytes(const LayerSlot& layer) const;
@@ -83,7 +89,7 @@ class DataParallel {
   const Job& job_;
   HostMemory host_;
   const std::vector<ChunkLayers>& chunks_;
-  std::int64_t microbatches_ = 1, group_ = 1, parameters_ = 0;
+  std::int64_t microbatches_ = 1, group_ = 1, shards_ = 1, parameters_ = 0;
   std::vector<std::vector<Bucket>> buckets_;       // per chunk, in backward order
   std::vector<std::uint32_t> reduced_;             // events of reductions still to wait for
   struct Unit {
@@ -95,8 +101,10 @@ class DataParallel {
     std::uint32_t gathered = kNoEvent;
     std::int64_t host_bytes = 0;  // of its parameters that came from host memory
     std::uint32_t copy_out = kNone32, copy_in = kNone32;  // segments
+    std::vector<std::int64_t> gathers;           // parameters of each collective
   };
   static constexpr std::uint32_t kNone32 = UINT32_MAX;
+  void make_gathers(Unit& unit) const;
   std::vector<Unit> units_;
   std::vector<std::vector<std::size_t>> unit_of_;  // by chunk and layer
   std::int64_t copied_bytes_ = 0;                  // gather buffer that has been copied out and still stands

@@ -65,22 +65,30 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
   };
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const auto* comm = std::get_if<Comm>(&operations[i].work);
-    if (comm != nullptr) flush();
+    const auto* await = std::get_if<workload::Await>(&operations[i].work);
+    const bool kernel = comm == nullptr && await == nullptr;
+    if (!kernel) flush();
     for (const MemoryEvent& e : events[i]) {
       if (e.bytes <= 0) continue;
       level.change(e.bytes);
       blocks.push_back({e.slot, MemoryKind::kActivations, 0, e.bytes});
     }
-    if (comm == nullptr) run.push_back(operations[i]);
+    if (kernel) run.push_back(operations[i]);
     for (const MemoryEvent& e : events[i]) {
       if (e.bytes >= 0) continue;
       level.change(e.bytes);
       blocks.push_back({e.slot, MemoryKind::kActivations, 0, 0});
     }
-    if (comm != nullptr) {
+    if (!kernel) {
       Piece piece;
-      piece.collective = true;
-      piece.index = request_index(requests, Request{comm->axis, comm->kind, comm->bytes});
+      if (comm != nullptr) {
+        piece.collective = true;
+        piece.ticket = comm->ticket;
+        piece.index = request_index(requests, Request{comm->axis, comm->kind, comm->bytes, comm->sms});
+      } else {
+        piece.awaits = true;
+        piece.ticket = await->ticket;
+      }
       level.close(piece);
       level = Level{};
       pass.pieces.push_back(piece);

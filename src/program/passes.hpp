@@ -9,9 +9,11 @@
 
 namespace orrery::program {
 
-/// A piece: allocate, then a segment or a collective, then free.
+/// A piece: allocate, then a segment, a collective or the wait for one, then free.
 struct Piece {
   bool collective = false;
+  bool awaits = false;           ///< the collective with this ticket
+  int ticket = -1;               ///< of a collective that runs beside what follows; -1: none does
   std::uint32_t index = 0;  ///< PassList::segments or Program::requests
   std::int64_t allocate = 0, free = 0;
 };

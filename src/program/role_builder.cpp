@@ -8,7 +8,8 @@
 namespace orrery::program {
 
 const char* to_string(Stream s) {
-  static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive", "copy out", "copy in", "host update"};
+  static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive",
+                                                     "copy out", "copy in", "host update", "context parallel", "replica reduce", "tensor parallel"};
   return kNames[static_cast<std::size_t>(s)];
 }
 
@@ -78,6 +79,13 @@ void RoleBuilder::segment(std::uint32_t index, double extra_host_us) {
   device(item, kNoEvent);
 }
 
+std::uint32_t RoleBuilder::mark() {
+  Item item;
+  item.kind = ItemKind::kWait;
+  device(item, kNoEvent);
+  return compute_done();
+}
+
 std::pair<std::int32_t, std::uint32_t>& RoleBuilder::base(std::size_t layer) {
   auto& list = in_flight_[{chunk_, layer}];
   const auto found = std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == microbatch_; });
@@ -107,9 +115,20 @@ void RoleBuilder::lone_pass(const Pass& pass, std::uint32_t slots) {
 
 void RoleBuilder::pass(const Pass& pass, std::uint32_t base) {
   if (!role_.blocks.lists[pass.blocks].events.empty()) blocks_.call(pass.blocks, base);
+  std::vector<std::uint32_t> ended;  // by ticket
   for (const Piece& piece : pass.pieces) {
     memory(ItemKind::kAllocate, MemoryKind::kActivations, piece.allocate);
-    if (piece.collective) {
+    if (piece.awaits) {
+      const auto ticket = static_cast<std::size_t>(piece.ticket);
+      ORRERY_ASSERT(ticket < ended.size() && ended[ticket] != kNoEvent, "what is waited for has been issued in this pass");
+      Item item;
+      item.kind = ItemKind::kWait;
+      device(item, ended[ticket]);
+    } else if (piece.collective && piece.ticket >= 0) {
+      const auto ticket = static_cast<std::size_t>(piece.ticket);
+      if (ended.size() <= ticket) ended.resize(ticket + 1, kNoEvent);
+      ended[ticket] = collective(requests_[piece.index].axis == workload::Axis::kTp ? Stream::kTensor : Stream::kContext, requests_[piece.index], mark());
+    } else if (piece.collective) {
       collective(Stream::kCompute, requests_[piece.index]);
     } else if (!role_.segments[piece.index].operations.empty()) {
       segment(piece.index);

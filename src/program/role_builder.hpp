@@ -51,6 +51,8 @@ class RoleBuilder {
   void host_sync(std::uint32_t event);
   /// A collective on the compute stream, or on another stream after `after`; returns the event of its end (kNoEvent on compute).
   std::uint32_t collective(Stream stream, const Request& request, std::uint32_t after = kNoEvent);
+  /// An event of its own for "all compute so far", which no segment carries: ranks that skip a segment have it too.
+  std::uint32_t mark();
   /// A batch of sends and receives, likewise.
   std::uint32_t batch(Stream stream, std::vector<PointToPoint> members, std::uint32_t after = kNoEvent);
 

@@ -39,6 +39,8 @@ Stack read_stack(const Value& stack) {
   s.bucket_parameters_per_rank = static_cast<std::int64_t>(number(dp.at("bucket_parameters_per_rank")));
   s.fsdp_prefetch = static_cast<std::size_t>(number(dp.at("fsdp_prefetch"), 1));
   s.fsdp_copies = flag(dp.at("fsdp_copies"));
+  s.zero_all_reduces = flag(dp.at("zero_all_reduces"));
+  s.gathers_matrices = flag(dp.at("gathers_matrices"));
   const Value& host = stack.at("host");
   s.forward_op_us = number(host.at("forward_op_us"));
   s.backward_op_us = number(host.at("backward_op_us"));

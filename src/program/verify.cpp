@@ -58,7 +58,10 @@ void check_variants(const Program& program, Problems& problems) {
   const auto device = [](const Role& role) {
     std::vector<const Item*> items;
     for (const Item& item : role.items) {
-      if (item.kind != ItemKind::kAllocate && item.kind != ItemKind::kFree && item.kind != ItemKind::kHostWork) items.push_back(&item);
+      if (item.kind == ItemKind::kAllocate || item.kind == ItemKind::kFree || item.kind == ItemKind::kHostWork) continue;
+      // A segment that nobody waits for is work, and work may differ.
+      if (item.kind == ItemKind::kSegment && item.wait == kNoEvent && item.record == kNoEvent) continue;
+      items.push_back(&item);
     }
     return items;
   };

@@ -1,4 +1,5 @@
 // The attention block: from the first norm's output to the projection's, on this rank's heads.
+#include "orrery/base/assert.hpp"
 #include "writer.hpp"
 
 namespace orrery::workload {
@@ -26,29 +27,15 @@ TensorId Writer::attention(const LinearInput& in, const Block& block) {
   return row_parallel("proj", linear_input("attention_output", o, qn, kNoRegion), s.q, kNoRegion);
 }
 
-/// With context parallelism keys and values are gathered, again in backward, and their gradients reduce-scattered, as Llama 3 does
-/// (arXiv:2407.21783, section 3.3.2); only the rank's own part is saved.
 TensorId Writer::core_attention(TensorId q, TensorId k, TensorId v) {
-  if (s.cp == 1) return training.flash_attention ? flash_attention(q, {k, v, k, v}) : math_attention(q, {k, v, k, v});
-  const std::int64_t own = s.tokens * s.kv;
-  const std::int64_t all = s.batch * s.keys * s.kv;
-  const TensorId kw = activation("keys_gathered", all), vw = activation("values_gathered", all);
-  tape.forward({"all_gather_kv", Comm{CommKind::kAllGather, Axis::kCp, bytes(2 * all)}}, {k, v}, {kw, vw}, kCoreAttention);
-  tape.on_backward([=, this] {
-    const TensorId dk = activation("key_shard_gradient", own), dv = activation("value_shard_gradient", own);
-    tape.backward({"reduce_scatter_kv", Comm{CommKind::kReduceScatter, Axis::kCp, bytes(2 * all)}}, {tape.gradient(kw), tape.gradient(vw)}, {dk, dv});
-    tape.set_gradient(k, dk);
-    tape.set_gradient(v, dv);
-  });
-  return training.flash_attention ? flash_attention(q, {kw, vw, k, v}) : math_attention(q, {kw, vw, k, v});
-}
-
-std::pair<TensorId, TensorId> Writer::gather_again(const KeysValues& kv) {
-  if (s.cp == 1) return {kv.keys, kv.values};
-  const std::int64_t all = s.batch * s.keys * s.kv;
-  const TensorId k = activation("keys_gathered_again", all), v = activation("values_gathered_again", all);
-  tape.backward({"all_gather_kv", Comm{CommKind::kAllGather, Axis::kCp, bytes(2 * all)}}, {kv.own_keys, kv.own_values}, {k, v});
-  return {k, v};
+  if (s.cp == 1) return training.flash_attention ? flash_attention(q, {k, v}) : math_attention(q, {k, v});
+  switch (shard.cp_method) {
+    case CpMethod::kRing:
+    case CpMethod::kRingNaive: return ring_attention(q, k, v);
+    case CpMethod::kAllGather: return gathered_attention(q, k, v);
+    case CpMethod::kUlysses: return ulysses_attention(q, k, v);
+  }
+  ORRERY_ASSERT(false, "the switch names every method");
 }
 
 /// One kernel; the scores never reach memory. It keeps the log-sum-exp of every row, and its backward sums dQ in fp32 before the cast
@@ -64,10 +51,9 @@ TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
   tape.forward({"attention", work}, {q, kv.keys, kv.values}, {o, lse}, kCoreAttention);
   work.backward = true;
   tape.on_backward([=, this] {
-    const auto [k, v] = gather_again(kv);
     const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("key_rotated_gradient", kvn), dv = activation("value_gradient", kvn);
     const TensorId sum = tape.tensor("query_gradient_fp32", 4 * (s.tokens * s.q + rows));  // and one row sum of dO o a row
-    tape.backward({"attention_backward", work}, {tape.gradient(o), q, k, v, o, lse}, {dq, dk, dv, sum});
+    tape.backward({"attention_backward", work}, {tape.gradient(o), q, kv.keys, kv.values, o, lse}, {dq, dk, dv, sum});
     tape.set_gradient(q, dq);
     tape.set_gradient(kv.keys, dk);
     tape.set_gradient(kv.values, dv);
@@ -84,8 +70,8 @@ TensorId Writer::math_attention(TensorId q, const KeysValues& kv) {
   const std::int64_t qn = s.tokens * s.q;
   KeysValues full = kv;
   if (group > 1) {
-    full.keys = full.own_keys = activation("keys_repeated", wide);
-    full.values = full.own_values = activation("values_repeated", wide);
+    full.keys = activation("keys_repeated", wide);
+    full.values = activation("values_repeated", wide);
     stream("repeat_kv", StreamKind::kCopy, 2 * bytes(kvn), 2 * bytes(wide), 2, {kv.keys, kv.values}, {full.keys, full.values}, kCoreAttention);
     tape.on_backward([=, this] {
       const TensorId dk = activation("key_rotated_gradient", kvn), dv = activation("value_gradient", kvn);
@@ -109,7 +95,7 @@ TensorId Writer::math_attention(TensorId q, const KeysValues& kv) {
     const TensorId dcontext = activation("context_gradient", qn), dv = activation("values_gradient", wide);
     const TensorId dp = activation("probabilities_gradient", batch * s.queries * s.keys);
     backward_stream("permute_context_backward", StreamKind::kPermute, bytes(qn), bytes(qn), 1, {tape.gradient(o)}, {dcontext});
-    tape.backward({"probabilities_gradient", to_probabilities}, {dcontext, full.own_values}, {dp});
+    tape.backward({"probabilities_gradient", to_probabilities}, {dcontext, full.values}, {dp});
     tape.backward({"values_gradient", to_values}, {dcontext, dropped}, {dv});
     tape.set_gradient(dropped, dp);
     tape.set_gradient(full.values, dv);
@@ -129,7 +115,7 @@ TensorId Writer::scores(TensorId q, const KeysValues& kv) {
   tape.on_backward([=, this] {
     const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("keys_gradient", s.batch * s.keys * s.q);
     const TensorId ds = tape.gradient(raw);
-    tape.backward({"query_gradient", to_queries}, {ds, kv.own_keys}, {dq});
+    tape.backward({"query_gradient", to_queries}, {ds, kv.keys}, {dq});
     tape.backward({"keys_gradient", to_keys}, {ds, q}, {dk});
     tape.set_gradient(q, dq);
     tape.set_gradient(kv.keys, dk);

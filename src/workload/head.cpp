@@ -169,7 +169,10 @@ void scale_loss(Writer& w) {
 
 }  // namespace
 
-Layer head_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
+Layer head_layer(const Model& m, const Training& t, const Shard& given, const StackKernels& k) {
+  // Overlap of tensor-parallel collectives is a block's: Megatron-LM's output layer and torchtitan's, which is not compiled, have none.
+  Shard shard = given;
+  shard.tp_overlap = TpOverlap::kNone;
   Writer w(m, t, shard, k);
   const TensorId x = w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden));
   const LinearInput normed = w.norm("final_norm", x, false);

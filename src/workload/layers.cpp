@@ -82,7 +82,11 @@ std::string name_of(LayerKind kind, const Block& block) {
 }
 }  // namespace
 
-Variation varies(const Model&, const Training&, const Shard&) { return {}; }
+Variation varies(const Model&, const Training& t, const Shard& shard) {
+  Variation v;
+  v.by_cp = shard.cp > 1 && t.causal && shard.cp_method != CpMethod::kUlysses;  // what a rank's queries see depends on where they stand
+  return v;
+}
 
 Layer make_layer(LayerKind kind, const Model& m, const Training& t, const Shard& shard, const StackKernels& k, const Block& block) {
   ORRERY_ASSERT(shard.micro_batch > 0 && shard.sequence > 0 && shard.tp > 0 && shard.cp > 0 && shard.vocab_multiple > 0, "the plan has checked the sizes");

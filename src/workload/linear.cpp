@@ -91,52 +91,100 @@ void Writer::column_parallel(const std::string& name, const LinearInput& in, std
   const DType dtype = q ? training.precision : act;
   const std::int64_t n_in = s.tokens * in_width;
   const std::int64_t gathered_bytes = q ? format.one(n_in) : bytes(n_in);
-  const TensorId whole = gather(name, in.row, gathered_bytes, regions);
+  std::vector<TensorId> weights;
+  for (const Product& p : products) weights.push_back(quantised ? weight_copy(p.name, p.width * in_width, false, regions) : kNoTensor);
+  const auto multiply = [&](TensorId from, std::int64_t rows) {
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      const Product& p = products[i];
+      std::vector<TensorId> operands = {from};
+      if (weights[i] != kNoTensor) operands.push_back(weights[i]);
+      tape.forward({p.name, Gemm{.m = rows, .n = p.width, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN, .sparse = sparse}}, operands, p.outs, regions);
+    }
+  };
+  TensorId whole = in.row;
+  if (tp_pieces() > 1) {
+    whole = tape.tensor(name + "_gathered", gathered_bytes);
+    const Step step = [&](const Operation& op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions more) { tape.forward(op, reads, makes, regions | more); };
+    gather_under(name, in.row, whole, gathered_bytes, step, [&](std::int64_t rows) { multiply(whole, rows); });
+  } else {
+    whole = gather(name, in.row, gathered_bytes, regions);
+    multiply(whole, s.tokens);
+  }
   for (const Product& p : products) {
-    std::vector<TensorId> operands = {whole};
-    if (const TensorId weight = quantised ? weight_copy(p.name, p.width * in_width, false, regions) : kNoTensor; weight != kNoTensor) operands.push_back(weight);
-    tape.forward({p.name, Gemm{.m = s.tokens, .n = p.width, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN, .sparse = sparse}}, operands, p.outs, regions);
     if (p.bias && !kernels.fused_bias_activation) {
       const std::int64_t size = bytes(s.tokens * p.width);
       stream(p.name + "_bias", StreamKind::kElementwise, size, size, 1, p.outs, p.outs, regions);
     }
   }
-  tape.on_backward([=, this] {
-    std::vector<std::vector<TensorId>> dys;
-    for (const Product& p : products) {
-      std::vector<TensorId> gradients;
-      for (const TensorId out : p.outs) gradients.push_back(tape.gradient(out));
-      if (p.bias) bias_gradient(p.name, s.tokens, p.width, gradients);
-      if (q) gradients = {quantise_gradients(p.name, gradients, s.tokens * p.width)};
-      dys.push_back(std::move(gradients));
+  tape.on_backward([=, this] { column_backward(name, in, in_width, products, quantised, whole); });
+}
+
+void Writer::column_backward(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, TensorId whole) {
+  const bool q = quantised && format.on, sparse = quantised && training.sparse;
+  const DType dtype = q ? training.precision : act;
+  const std::int64_t n_in = s.tokens * in_width;
+  const std::int64_t gathered_bytes = q ? format.one(n_in) : bytes(n_in);
+  std::vector<std::vector<TensorId>> dys;
+  for (const Product& p : products) {
+    std::vector<TensorId> gradients;
+    for (const TensorId out : p.outs) gradients.push_back(tape.gradient(out));
+    if (p.bias) bias_gradient(p.name, s.tokens, p.width, gradients);
+    if (q) gradients = {quantise_gradients(p.name, gradients, s.tokens * p.width)};
+    dys.push_back(std::move(gradients));
+  }
+  const bool overlaps = s.sp && shard.tp_overlap != TpOverlap::kNone;
+  const bool bulk = overlaps && kernels.tp_overlap_bulk;
+  TensorId again = in.column;
+  Comm gather_again{CommKind::kAllGather, Axis::kTp, gathered_bytes};
+  if (s.sp && !kernels.gathers_inputs_again && !q) {
+    again = whole;
+  } else if (s.sp) {
+    again = tape.tensor(name + "_gathered_again", gathered_bytes);
+    if (bulk) gather_again = overlapped(CommKind::kAllGather, gathered_bytes);
+    if (bulk || !overlaps) tape.backward({"all_gather_" + name, gather_again}, {in.column}, {again}, true);
+  }
+  const bool cuts = overlaps && !bulk && tp_pieces() > 1;
+  std::vector<TensorId> weights;
+  for (const Product& p : products) weights.push_back(quantised ? weight_copy(p.name, p.width * in_width, true, kNoRegion) : kNoTensor);
+  TensorId dx = kNoTensor;
+  const auto input_gradient = [&](std::size_t i, std::int64_t rows, TensorId part) {
+    const Product& p = products[i];
+    std::vector<TensorId> operands = dys[i];
+    if (weights[i] != kNoTensor) operands.push_back(weights[i]);
+    tape.backward({p.name + "_input_gradient", Gemm{.m = rows, .n = in_width, .k = p.width, .in = dtype, .out = act, .layout = GemmLayout::kNN, .sparse = sparse}}, operands, {part});
+  };
+  for (std::size_t i = 0; i + (cuts ? 1 : 0) < products.size(); ++i) {
+    const TensorId part = activation(products[i].name + "_input_gradient", n_in);
+    input_gradient(i, s.tokens, part);
+    if (dx != kNoTensor) backward_stream("add_gradients", StreamKind::kElementwise, 2 * bytes(n_in), bytes(n_in), 1, {dx, part}, {});
+    dx = part;
+  }
+  int scattering = -1;
+  if (cuts) {
+    // The last product is added to the others' sum in its epilogue, piece by piece, and each piece goes out at once.
+    const std::size_t last = products.size() - 1;
+    const TensorId sum = dx == kNoTensor ? activation(products[last].name + "_input_gradient", n_in) : dx;
+    const TensorId part = activation(name + "_gradient_shard", s.shard_tokens * in_width);
+    const Step step = [&](const Operation& op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions) { tape.backward(op, reads, makes); };
+    scatter_under(name, sum, part, bytes(n_in), step, [&](std::int64_t rows) { input_gradient(last, rows, sum); });
+    dx = part;
+  } else if (s.sp) {
+    const TensorId part = activation(name + "_gradient_shard", s.shard_tokens * in_width);
+    Comm scatter{CommKind::kReduceScatter, Axis::kTp, bytes(n_in)};
+    if (bulk) {
+      scatter = overlapped(CommKind::kReduceScatter, bytes(n_in));
+      scattering = scatter.ticket;
     }
-    TensorId again = in.column;
-    if (s.sp && !kernels.gathers_inputs_again && !q) {
-      again = whole;
-    } else if (s.sp) {
-      again = tape.tensor(name + "_gathered_again", gathered_bytes);
-      tape.backward({"all_gather_" + name, Comm{CommKind::kAllGather, Axis::kTp, gathered_bytes}}, {in.column}, {again}, true);
-    }
-    TensorId dx = kNoTensor;
-    for (std::size_t i = 0; i < products.size(); ++i) {
-      const Product& p = products[i];
-      std::vector<TensorId> operands = dys[i];
-      if (const TensorId weight = quantised ? weight_copy(p.name, p.width * in_width, true, kNoRegion) : kNoTensor; weight != kNoTensor) operands.push_back(weight);
-      const TensorId part = activation(p.name + "_input_gradient", n_in);
-      tape.backward({p.name + "_input_gradient", Gemm{.m = s.tokens, .n = in_width, .k = p.width, .in = dtype, .out = act, .layout = GemmLayout::kNN, .sparse = sparse}}, operands, {part});
-      if (dx != kNoTensor) backward_stream("add_gradients", StreamKind::kElementwise, 2 * bytes(n_in), bytes(n_in), 1, {dx, part}, {});
-      dx = part;
-    }
-    if (s.sp) {
-      const TensorId part = activation(name + "_gradient_shard", s.shard_tokens * in_width);
-      tape.backward({"reduce_scatter_" + name, Comm{CommKind::kReduceScatter, Axis::kTp, bytes(n_in)}}, {dx}, {part});
-      dx = part;
-    } else if (s.tp > 1) {
-      tape.backward({"all_reduce_" + name, Comm{CommKind::kAllReduce, Axis::kTp, bytes(n_in)}}, {dx}, {});
-    }
-    for (std::size_t i = 0; i < products.size(); ++i) weight_gradient(products[i], in_width, dys[i], again, dtype);
-    tape.add_gradient(in.plain, dx, bytes(s.shard_tokens * in_width));
-  });
+    tape.backward({"reduce_scatter_" + name, scatter}, {dx}, {part});
+    dx = part;
+  } else if (s.tp > 1) {
+    tape.backward({"all_reduce_" + name, Comm{CommKind::kAllReduce, Axis::kTp, bytes(n_in)}}, {dx}, {});
+  }
+  if (overlaps && !bulk && again != whole) tape.backward({"all_gather_" + name, gather_again}, {in.column}, {again}, true);
+  if (gather_again.ticket >= 0) tape.backward({"wait_" + name, Await{gather_again.ticket}}, {}, {}, true);
+  for (std::size_t i = 0; i < products.size(); ++i) weight_gradient(products[i], in_width, dys[i], again, dtype);
+  if (scattering >= 0) tape.backward({"wait_" + name + "_gradient", Await{scattering}}, {}, {});
+  tape.add_gradient(in.plain, dx, bytes(s.shard_tokens * in_width));
 }
 
 TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions) {
@@ -146,29 +194,45 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
   const TensorId partial = activation(name + "_output", n_out);
   std::vector<TensorId> operands = {in.row};
   if (const TensorId weight = weight_copy(name, s.hidden * in_width, false, regions); weight != kNoTensor) operands.push_back(weight);
-  tape.forward({name, Gemm{.m = s.tokens, .n = s.hidden, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN, .sparse = training.sparse}}, operands, {partial}, regions);
+  const auto product_of = [&](std::int64_t rows) {
+    tape.forward({name, Gemm{.m = rows, .n = s.hidden, .k = in_width, .in = dtype, .out = act, .layout = GemmLayout::kTN, .sparse = training.sparse}}, operands, {partial}, regions);
+  };
   TensorId out = partial;
-  if (s.sp) {
-    out = activation(name + "_output_shard", s.shard_tokens * s.hidden);
+  if (s.sp) out = activation(name + "_output_shard", s.shard_tokens * s.hidden);
+  if (tp_pieces() > 1) {
+    const Step step = [&](const Operation& op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions more) { tape.forward(op, reads, makes, regions | more); };
+    scatter_under(name, partial, out, bytes(n_out), step, product_of);
+  } else {
+    product_of(s.tokens);
+  }
+  if (s.sp && tp_pieces() == 1) {
     tape.forward({"reduce_scatter_" + name, Comm{CommKind::kReduceScatter, Axis::kTp, bytes(n_out)}}, {partial}, {out}, regions);
-  } else if (s.tp > 1) {
+  } else if (s.tp > 1 && !s.sp) {
     tape.forward({"all_reduce_" + name, Comm{CommKind::kAllReduce, Axis::kTp, bytes(n_out)}}, {partial}, {partial}, regions);
   }
   tape.on_backward([=, this] {
     TensorId dy = tape.gradient(out);
     if (format.on) dy = quantise_gradients(name, {dy}, s.shard_tokens * s.hidden);
-    if (s.sp) {
-      // With one scale a tensor the second orientation is a transpose of what was gathered; scales by block belong to one orientation,
-      // and both travel (transformer_engine/pytorch/distributed.py, gather_along_first_dim of block-scaled tensors).
-      const std::int64_t whole_bytes = !format.on ? bytes(n_out) : format.by_block ? format.all(n_out) : format.one(n_out);
-      const TensorId whole = tape.tensor(name + "_output_gradient", whole_bytes);
-      tape.backward({"all_gather_" + name, Comm{CommKind::kAllGather, Axis::kTp, whole_bytes}}, {dy}, {whole});
-      dy = whole;
-    }
-    std::vector<TensorId> turned = {dy};
-    if (const TensorId weight = weight_copy(name, s.hidden * in_width, true, kNoRegion); weight != kNoTensor) turned.push_back(weight);
+    TensorId whole = dy;
+    // With one scale a tensor the second orientation is a transpose of what was gathered; scales by block belong to one orientation,
+    // and both travel (transformer_engine/pytorch/distributed.py, gather_along_first_dim of block-scaled tensors).
+    const std::int64_t whole_bytes = !format.on ? bytes(n_out) : format.by_block ? format.all(n_out) : format.one(n_out);
+    if (s.sp) whole = tape.tensor(name + "_output_gradient", whole_bytes);
+    const TensorId weight = weight_copy(name, s.hidden * in_width, true, kNoRegion);
     const TensorId dx = activation(name + "_input_gradient", s.tokens * in_width);
-    tape.backward({name + "_input_gradient", Gemm{.m = s.tokens, .n = in_width, .k = s.hidden, .in = dtype, .out = act, .layout = GemmLayout::kNN, .sparse = training.sparse}}, turned, {dx});
+    const auto input_gradient = [&](std::int64_t rows) {
+      std::vector<TensorId> turned = {whole};
+      if (weight != kNoTensor) turned.push_back(weight);
+      tape.backward({name + "_input_gradient", Gemm{.m = rows, .n = in_width, .k = s.hidden, .in = dtype, .out = act, .layout = GemmLayout::kNN, .sparse = training.sparse}}, turned, {dx});
+    };
+    if (tp_pieces() > 1) {
+      const Step step = [&](const Operation& op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions) { tape.backward(op, reads, makes); };
+      gather_under(name, dy, whole, whole_bytes, step, input_gradient);
+    } else {
+      if (s.sp) tape.backward({"all_gather_" + name, Comm{CommKind::kAllGather, Axis::kTp, whole_bytes}}, {dy}, {whole});
+      input_gradient(s.tokens);
+    }
+    dy = whole;
     weight_gradient(product, in_width, {dy}, in.column, dtype);
     tape.add_gradient(in.plain, dx, bytes(s.tokens * in_width));
   });

@@ -224,6 +224,9 @@ StackKernels read_stack_kernels(const Value& stack) {
   k.gathers_inputs_again = flag(v.at("gathers_inputs_again"), k.gathers_inputs_again);
   k.selective_modules = strings(v.at("selective_modules"));
   k.quantised_weights_kept = flag(v.at("quantised_weights_kept"), k.quantised_weights_kept);
+  k.tp_overlap_bulk = flag(v.at("tp_overlap_bulk"), k.tp_overlap_bulk);
+  if (v.at("tp_overlap_sms").is_int()) k.tp_overlap_sms = static_cast<int>(v.at("tp_overlap_sms").as_int());
+  k.pytorch_ring = v.at("ring_attention").is_string() && v.at("ring_attention").as_string() == "pytorch";
   k.zero_grad_buffer = flag(v.at("zero_grad_buffer"), k.zero_grad_buffer);
   k.grad_scale_kernel = flag(v.at("grad_scale_kernel"), k.grad_scale_kernel);
   return k;

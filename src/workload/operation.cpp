@@ -68,6 +68,7 @@ const char* to_string(Axis a) {
     case Axis::kToHost: return "to_host";
     case Axis::kFromHost: return "from_host";
     case Axis::kHostUpdate: return "host_update";
+    case Axis::kDpShard: return "dp_shard";
   }
   ORRERY_ASSERT(false, "the switch names every axis");
 }
@@ -76,13 +77,18 @@ const char* to_string(Axis a) {
 // backward. With unequal head dims the forward is one product over d_qk and one over d_v; the backward recomputes QK^T (d_qk) and
 // has dV, dP (d_v each), dQ, dK (d_qk each): 3 d_qk + 2 d_v.
 Flops Attention::flops() const {
-  const double area = 2.0 * static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(seq_q) * static_cast<double>(seq_kv);
+  const double area = 2.0 * static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(seq_q) * mean_keys();
   const double qk = static_cast<double>(dim_qk);
   const double v = static_cast<double>(dim_v);
-  return Flops(area * (backward ? 3 * qk + 2 * v : qk + v) * visible());
+  return Flops(area * (backward ? 3 * qk + 2 * v : qk + v));
 }
 
-double Attention::visible() const { return visible_share(seq_kv, causal, window, chunked); }
+double Attention::mean_keys() const {
+  const auto queries = static_cast<double>(seq_q), keys = static_cast<double>(seq_kv);
+  if (window > 0) return keys * visible_share(seq_kv, causal, window, chunked);
+  if (!causal) return keys;
+  return queries <= keys ? keys - 0.5 * queries : 0.5 * keys * (keys / queries);
+}
 
 double visible_share(std::int64_t sequence, bool causal, std::int64_t window, bool chunked) {
   const double whole = causal ? 0.5 : 1.0;

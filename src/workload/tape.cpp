@@ -1,6 +1,7 @@
 #include "tape.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace orrery::workload {
@@ -75,15 +76,17 @@ Tape::Marks Tape::kept_outputs(const Marks& needed) const {
 }
 
 /// torchtitan's selective activation checkpoint (torchtitan/distributed/activation_checkpoint.py): results of attention, of reduce-scatters
-/// and of every other matrix product are kept, the rest of the layer is re-run as far as backward needs it.
+/// and of every other matrix product are kept, the rest of the layer is re-run as far as backward needs it. Attention over context-parallel
+/// ranks is one operator there: what its steps make and drop is not its result.
 Tape::Marks Tape::rerun_for_every_other_matmul(const Marks& needed, Marks& kept) const {
-  int matmuls = 0;
+  std::map<std::vector<TensorId>, int> numbers;  // by what a product makes: its pieces are one
   for (const Step& s : forward_) {
     const auto* gemm = std::get_if<Gemm>(&s.op.work);
     const auto* comm = std::get_if<Comm>(&s.op.work);
-    const bool keep = std::holds_alternative<Attention>(s.op.work) || (comm != nullptr && comm->kind == CommKind::kReduceScatter) ||
-                      (gemm != nullptr && ++matmuls % 2 == 1);
-    for (const TensorId t : s.makes) kept[at(t)] = kept[at(t)] || keep;
+    const bool attention = std::holds_alternative<Attention>(s.op.work) || (s.regions & kAttentionResult) != 0;
+    const bool keep = attention || (comm != nullptr && comm->kind == CommKind::kReduceScatter) || (s.regions & kScatterResult) != 0 ||
+                      (gemm != nullptr && numbers.emplace(s.makes, static_cast<int>(numbers.size()) + 1).first->second % 2 == 1);
+    for (const TensorId t : s.makes) kept[at(t)] = kept[at(t)] || (keep && (!attention || needed[at(t)]));
   }
   Marks wanted = needed;
   Marks rerun(forward_.size(), false);
@@ -119,6 +122,15 @@ Tape::Rerun Tape::plan(const RecomputePolicy& policy, const Marks& needed) const
       rerun[i] = (forward_[i].regions & policy.regions) != 0;
       if (!rerun[i]) continue;
       for (const TensorId t : forward_[i].makes) r.kept[at(t)] = r.kept[at(t)] && outputs[at(t)];
+    }
+  }
+  // A communication that is re-run is waited for as in forward.
+  for (std::size_t i = 0; i < forward_.size(); ++i) {
+    const auto* await = std::get_if<Await>(&forward_[i].op.work);
+    if (await == nullptr) continue;
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto* comm = std::get_if<Comm>(&forward_[j].op.work);
+      if (comm != nullptr && comm->ticket == await->ticket) rerun[i] = rerun[j];
     }
   }
   // What is re-run needs its inputs: those that nothing re-run makes are kept too.

@@ -22,6 +22,8 @@ inline constexpr TensorId kNoTensor = -1;
 /// Parts of a layer that selective recompute may name. An operation can belong to several.
 using Regions = unsigned;
 inline constexpr Regions kNoRegion = 0, kNormRegion = 1, kCoreAttention = 2, kMlpActivation = 4, kMlp = 8;
+/// Marks of what operators of several steps return: attention, for others or for itself; a reduce-scatter. No recompute names them.
+inline constexpr Regions kAttentionResult = 16, kScatterResult = 32;
 
 /// What recompute re-runs. `regions`: all operations of those. `every_other_matmul`: torchtitan's selective policy. `whole`: everything.
 struct RecomputePolicy {
@@ -36,6 +38,8 @@ class Tape {
   TensorId input(std::int64_t bytes);
 
   void forward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions regions = kNoRegion);
+  /// A ticket for a communication that runs beside what follows; forward and backward steps may use it once each.
+  int ticket() { return tickets_++; }
   /// Runs when the tape is played back; may call gradient, backward, add_gradient.
   void on_backward(std::function<void()> play) { plays_.push_back(std::move(play)); }
 
@@ -90,6 +94,7 @@ class Tape {
   std::vector<Operation> once_per_step_;
   std::int64_t kept_weights_ = 0;
   std::vector<std::function<void()>> plays_;
+  int tickets_ = 0;
   TensorId input_ = kNoTensor;
   TensorId output_gradient_ = kNoTensor;
 };

@@ -2,6 +2,7 @@
 // Writes the parts of a layer on a tape: sizes on this rank, and the kernels that every block is made of. Bytes per element are those of
 // modelling 2.2, from reading what each framework's kernel loads and stores; the eager sequences count autograd's own kernels.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,8 @@ class Writer {
   TensorId attention(const LinearInput& in, const Block& block);
   TensorId mlp(const LinearInput& in);
 
+  /// A forward attention kernel on this rank's heads.
+  [[nodiscard]] Attention flash(std::int64_t queries, std::int64_t keys, bool causal) const;
   [[nodiscard]] std::int64_t bytes(std::int64_t elements) const;  ///< of activations
   [[nodiscard]] TensorId activation(const std::string& name, std::int64_t elements) { return tape.tensor(name, bytes(elements)); }
   void stream(const std::string& name, StreamKind kind, std::int64_t read, std::int64_t write, int launches, const std::vector<TensorId>& reads,
@@ -109,17 +112,28 @@ class Writer {
   /// Quantised copies of a weight of `elements`: made once a step and kept, or in every pass that reads them. The tensor that a pass reads
   /// beside its GEMM's other operand; kNoTensor where nothing is made.
   TensorId weight_copy(const std::string& name, std::int64_t elements, bool backward, Regions regions);
+  // Tensor-parallel collectives that run under their products (tp_overlap.cpp).
+  using Step = std::function<void(const Operation&, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions more)>;
+  using Piece = std::function<void(std::int64_t rows)>;
+  /// Pieces that a product and its collective are cut into; 1: they follow each other.
+  [[nodiscard]] std::int64_t tp_pieces() const;
+  [[nodiscard]] Comm overlapped(CommKind kind, std::int64_t bytes);
+  void gather_under(const std::string& name, TensorId part, TensorId whole, std::int64_t bytes, const Step& step, const Piece& compute);
+  void scatter_under(const std::string& name, TensorId partial, TensorId out, std::int64_t bytes, const Step& step, const Piece& compute);
+  void column_backward(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, TensorId whole);
   TensorId quantise_gradients(const std::string& name, const std::vector<TensorId>& gradients, std::int64_t elements);
-  /// What attention reads, and this rank's own part, which is what stays for backward. The same without context parallelism.
   struct KeysValues {
-    TensorId keys, values, own_keys, own_values;
+    TensorId keys, values;
   };
   /// Norms of queries and keys, in place of the tensors named.
   void norm_queries(TensorId& q, TensorId& k);
   void rotate(TensorId& q, TensorId& k);
   TensorId core_attention(TensorId q, TensorId k, TensorId v);
-  std::pair<TensorId, TensorId> gather_again(const KeysValues& kv);
   TensorId flash_attention(TensorId q, const KeysValues& kv);
+  // Over context-parallel ranks (ring.cpp, context.cpp).
+  TensorId ring_attention(TensorId q, TensorId k, TensorId v);
+  TensorId gathered_attention(TensorId q, TensorId k, TensorId v);
+  TensorId ulysses_attention(TensorId q, TensorId k, TensorId v);
   TensorId math_attention(TensorId q, const KeysValues& kv);
   TensorId scores(TensorId q, const KeysValues& kv);
   TensorId append_sinks(TensorId scores, std::int64_t elements);

@@ -90,6 +90,39 @@ TEST_CASE("a forward pass gathers ahead: exposed are the first gather and what e
   CHECK(r.end == kLayers * (kMillisecond * 3 / 2) + r.ranks[0].account_ps[3]);
 }
 
+TEST_CASE("a product and its collective in four pieces take the longer one and a quarter of the shorter") {
+  INFO("overlap.tp_pipelined");
+  constexpr std::uint32_t kPieces = 4;
+  const SimTime product = kMillisecond, collective = kMillisecond * 6 / 10;
+  for (const bool gather : {true, false}) {
+    for (const bool swapped : {false, true}) {
+      Program p;
+      p.streams.resize(2);
+      p.segments.push_back({2, 0});
+      p.collectives.push_back({0, 0});
+      p.events = kPieces;
+      for (std::uint32_t i = 0; i < kPieces; ++i) {
+        // A gather brings what the product reads; a scatter sends what it made.
+        p.streams[1].push_back({Op::kCollective, 0, gather ? kNone : i, gather ? i : kNone});
+        p.streams[0].push_back({Op::kSegment, 0, gather ? i : kNone, gather ? kNone : i});
+        p.host.push_back(issue(gather ? 1 : 0, 0));
+        p.host.push_back(issue(gather ? 0 : 1, 0));
+      }
+      Input input = one_rank(p);
+      Transfer transfer;
+      transfer.latency = (swapped ? product : collective) / kPieces;
+      transfer.account = 3;
+      input.transfers.push_back(transfer);
+      Group alone;
+      alone.members = {0};
+      alone.usage_sets.push_back({});
+      input.groups.push_back(alone);
+      input.ranks[0].groups = {0};
+      CHECK(play(input, (swapped ? collective : product) / kPieces).end == kMillisecond * 115 / 100);
+    }
+  }
+}
+
 TEST_CASE("progressive filling of four flows on three links: 5, 5, 2, 2") {
   INFO("net.maxmin.example");
   constexpr std::int64_t kUnit = 1 << 20, kOne = std::int64_t{1} << kWeightBits;

@@ -139,8 +139,8 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
   }
   const std::set<std::string> wholly_unbuilt = {
       "/cluster/nccl", "/cluster/placement", "/jobs", "/model/mla", "/model/moe", "/model/mtp_layers",
-      "/parallelism/cp", "/parallelism/cp_method", "/parallelism/ep", "/parallelism/ep_dispatch", "/parallelism/etp", "/parallelism/interleave_group",
-      "/parallelism/overlap/ep", "/parallelism/overlap/tp", "/parallelism/replicas", "/training/adapter", "/training/offload/activations", "/stack/defaults/overlap/ep", "/stack/defaults/overlap/tp"};
+      "/parallelism/ep", "/parallelism/ep_dispatch", "/parallelism/etp", "/parallelism/interleave_group",
+      "/parallelism/overlap/ep", "/training/adapter", "/training/offload/activations", "/stack/defaults/overlap/ep"};
   for (const std::string& pointer : wholly_unbuilt) {
     CAPTURE(pointer);
     CHECK(unbuilt.contains(pointer));

@@ -173,10 +173,42 @@ TEST_CASE("replicas split the group of a sharded layout") {
         Lines{"job.json:/parallelism/replicas: 3 replicas cannot split a data-parallel group of 64 evenly; use a divisor of 64 (2, 4, 8)"});
 }
 
+TEST_CASE("context parallelism needs kernels that merge, whole pieces of the sequence, and whole heads for Ulysses") {
+  workload::Training math = batch_of(1536);
+  math.flash_attention = false;
+  CHECK(refusals({.parallelism = R"({"cp": 4})", .training = math}) ==
+        Lines{"job.json:/training/attention: \"math\" attention cannot cross cp 4 context-parallel ranks; use \"flash\" or cp 1"});
+  workload::Training odd = batch_of(1536);
+  odd.sequence_length = 2052;
+  for (const char* method : {"ring", "all_gather"}) {
+    CHECK(refusals({.parallelism = std::string(R"({"cp": 4, "cp_method": ")") + method + "\"}", .training = odd}) ==
+          Lines{"job.json:/training/sequence_length: 2052 tokens cannot be cut into 8 equal pieces, an early and a late one for each of cp 4 ranks; use a multiple of 8"});
+  }
+  CHECK(refusals({.parallelism = R"({"cp": 4, "cp_method": "ring_naive"})", .training = odd}).empty());
+  CHECK(refusals({.parallelism = R"({"cp": 8, "cp_method": "ulysses"})", .training = odd}) ==
+        Lines{"job.json:/training/sequence_length: 2052 tokens cannot be cut into 8 equal pieces for cp 8 ranks; use a multiple of 8"});
+  odd.sequence_length = 2056;
+  CHECK(refusals({.parallelism = R"({"cp": 4, "tp": 4, "sp": true})", .training = odd}) ==
+        Lines{"job.json:/training/sequence_length: 514 tokens of a context-parallel rank cannot be split over 4 ranks by sequence parallelism; use a multiple of 16 or sp false"});
+  workload::Model grouped = gpt();
+  grouped.kv_heads = 8;
+  CHECK(refusals({.parallelism = R"({"cp": 8, "tp": 2, "cp_method": "ulysses"})", .model = grouped}) ==
+        Lines{"job.json:/parallelism/cp: ulysses gives each of 8 ranks whole heads, but tp 2 leaves 4 kv_heads to share; use a divisor of 4 (1, 2, 4) or cp_method ring"});
+  CHECK(refusals({.parallelism = R"({"cp": 4, "tp": 2, "cp_method": "ulysses"})", .model = grouped}).empty());
+  CHECK(read({.parallelism = R"({"cp": 4, "cp_method": "ring_naive"})"})->cp_method == workload::CpMethod::kRingNaive);
+}
+
+TEST_CASE("tensor-parallel overlap needs the gathers and scatters of sequence parallelism") {
+  CHECK(refusals({.parallelism = R"({"tp": 4, "sp": false, "overlap": {"tp": "ring"}})"}) ==
+        Lines{"job.json:/parallelism/overlap/tp: \"ring\" runs the gathers and scatters of sequence parallelism under their products; use sp true or overlap.tp false"});
+  CHECK(read({.parallelism = R"({"tp": 4, "sp": true, "overlap": {"tp": "pipelined"}})"})->overlap_tp == workload::TpOverlap::kPipelined);
+  CHECK(read({.parallelism = R"({"overlap": {"tp": "pipelined"}})"})->overlap_tp == workload::TpOverlap::kNone);
+}
+
 TEST_CASE("what the format knows and the plan does not build is refused as not built yet") {
-  CHECK(refusals({.parallelism = R"({"cp": 2, "ep": 2, "etp": 2, "overlap": {"tp": "bulk", "ep": true}})"}) ==
-        Lines{"job.json:/parallelism/cp: context parallelism is not built yet; use 1", "job.json:/parallelism/ep: expert parallelism is not built yet; use 1",
-              "job.json:/parallelism/etp: expert parallelism is not built yet; use 1", "job.json:/parallelism/overlap/tp: \"bulk\" is not built yet; use false",
+  CHECK(refusals({.parallelism = R"({"ep": 2, "etp": 2, "overlap": {"ep": true}})"}) ==
+        Lines{"job.json:/parallelism/ep: expert parallelism is not built yet; use 1",
+              "job.json:/parallelism/etp: expert parallelism is not built yet; use 1",
               "job.json:/parallelism/overlap/ep: true is not built yet; use false"});
   CHECK(refusals({.parallelism = R"({"schedule": "zb_h1"})"}) ==
         Lines{"job.json:/parallelism/schedule: \"zb_h1\" is not built yet; use one of gpipe, 1f1b, interleaved_1f1b"});

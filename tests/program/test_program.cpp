@@ -189,6 +189,43 @@ TEST_CASE("variants of a stage may compute differently, but the verifier names t
   CHECK(found[0].starts_with("stage 1: variants 0 and 1 part at device item "));
 }
 
+TEST_CASE("context-parallel ranks whose masks differ have programs of their own, which communicate alike") {
+  using workload::CpMethod;
+  for (const CpMethod method : {CpMethod::kRing, CpMethod::kRingNaive, CpMethod::kAllGather, CpMethod::kUlysses}) {
+    for (const bool pytorch : {false, true}) {
+      for (const bool causal : {true, false}) {
+        Job job = small_job(2, 2, 1, 2, 1, 4);
+        job.parallelism.cp = 4;
+        job.parallelism.cp_method = method;
+        job.training.causal = causal;
+        job.kernels.pytorch_ring = pytorch;
+        const Program program = build(job);
+        CHECK(program.cp_variants == (causal && method != CpMethod::kUlysses ? 4 : 1));
+        CHECK(verify(program).empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("a ring exchanges on a stream of its own, and compute waits for each block by an instruction of its own") {
+  Job job = small_job(1, 1, 1, 1, 0, 1);
+  job.model.layers = 1;
+  job.parallelism.layers_per_stage = {1};
+  job.parallelism.cp = 4;
+  const Program program = build(job);
+  int exchanges = 0, waits = 0;
+  std::vector<std::uint32_t> ends;
+  for (const Item& item : program.roles[2].items) {
+    if (item.kind == ItemKind::kCollective && item.stream == Stream::kContext) {
+      ++exchanges;
+      ends.push_back(item.record);
+    }
+    if (item.kind == ItemKind::kWait && std::find(ends.begin(), ends.end(), item.wait) != ends.end()) ++waits;
+  }
+  CHECK(exchanges == 3 + 4);
+  CHECK(waits == 3 + 4);
+}
+
 TEST_CASE("the verifier names memory that is freed twice and memory that stays") {
   Program program = build(small_job(1, 1, 1, 1, 0, 1));
   Role& role = program.roles[0];

@@ -132,7 +132,16 @@ def parallelism(case, gpus, reasons):
     p = case["parallel"]
     tp, pp = p["tp"], p["pp"]
     vp = (number(p.get("vp")) or 1) if pp > 1 else 1
-    out = {"tp": tp, "pp": pp, "vp": vp, "dp": gpus // (tp * pp), "zero": zero_stage(case, reasons)}
+    cp = number(p.get("cp")) or 1
+    out = {"tp": tp, "pp": pp, "vp": vp, "dp": gpus // (tp * pp * cp), "zero": zero_stage(case, reasons)}
+    other = text((case.get("training") or {}).get("other"))
+    if cp > 1:
+        out["cp"] = cp
+        out["cp_method"] = "ulysses" if re.search(r"CP all-to-all", other) else "ring"
+        reasons["/parallelism/cp_method"] = f'"{other}"' if out["cp_method"] == "ulysses" else "not stated: a ring, the default of Megatron-Core (cp_comm_type p2p) and of torchtitan"
+    if tp > 1 and p.get("sp") and re.search(r"async TP(?! communication)|tp-comm-overlap", other):
+        out["overlap"] = {"tp": "ring"}
+        reasons["/parallelism/overlap/tp"] = f'"{other}": pieces from rank to rank'
     if tp > 1 and p.get("sp") is not None:
         out["sp"] = bool(p["sp"])
     out["schedule"] = "interleaved_1f1b" if vp > 1 else "1f1b"

@@ -52,7 +52,6 @@ REFUSALS = (  # (reason, predicate on a case)
     ("an encoder or a recurrent transformer, not a decoder", lambda c: bool(re.search(r"BERT|Transformer-XL|T5", text(c["model"].get("name"))))),
     ("mixture of experts", lambda c: bool(c["model"].get("experts"))),
     ("multi-head latent attention", lambda c: "MLA" in text(c["model"].get("attention"))),
-    ("context parallelism", lambda c: (number((c.get("parallel") or {}).get("cp")) or 1) > 1),
     ("expert parallelism", lambda c: (number((c.get("parallel") or {}).get("ep")) or 1) > 1),
     ("FP8, FP4 or integer matrix products", lambda c: precision_word(c) == "narrow"),
     ("fp32 or tf32 matrix products", lambda c: precision_word(c) in ("fp32", "tf32")),
@@ -60,9 +59,6 @@ REFUSALS = (  # (reason, predicate on a case)
     ("optimizer state or parameters kept in host memory",
      lambda c: "offload" in text((c.get("parallel") or {}).get("zero_stage_or_fsdp")).lower()),
     ("an optimizer other than Adam and SGD", lambda c: bool(re.search(r"muon|lamb|lion|8-bit|adafactor", text((c.get("training") or {}).get("optimizer")), re.I))),
-    ("tensor-parallel communication split to overlap with its own product",
-     lambda c: (number((c.get("parallel") or {}).get("tp")) or 1) > 1 and
-     bool(re.search(r"async TP(?! communication)|tp-comm-overlap", text((c.get("training") or {}).get("other"))))),
     ("a loss or an optimizer step cut into pieces, or activations kept in host memory",
      lambda c: bool(re.search(r"chunked cross|optimizer.in.backward|activation.offload(?!.*False)", text((c.get("training") or {}).get("other"))))),
     ("sequences of varying length", lambda c: bool(re.search(r"variable-length", " ".join(c.get("flags") or []))) or

@@ -1,5 +1,6 @@
 #pragma once
 // Random but sound models, recipes, stacks and shards, drawn by rapidcheck, which prints the seed.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,7 @@ inline Training random_training() {
 inline StackKernels random_kernels() {
   StackKernels k;
   for (bool* flag : {&k.fused_norm, &k.fused_rope, &k.fused_bias_activation, &k.fused_cross_entropy, &k.fused_softmax, &k.fused_optimizer, &k.gradient_accumulation_fusion,
-                     &k.fused_projections, &k.dropout, &k.cross_entropy_fp32_logits}) {
+                     &k.fused_projections, &k.dropout, &k.cross_entropy_fp32_logits, &k.pytorch_ring, &k.tp_overlap_bulk}) {
     *flag = *rc::gen::arbitrary<bool>();
   }
   return k;
@@ -82,8 +83,13 @@ inline Case random_case() {
   c.shard.micro_batch = *rc::gen::inRange<std::int64_t>(1, 4);
   c.shard.tp = *rc::gen::element<std::int64_t>(1, 2, 4, 8);
   c.shard.cp = *rc::gen::element<std::int64_t>(1, 2, 4);
+  c.shard.cp_method = *rc::gen::element(CpMethod::kRing, CpMethod::kRingNaive, CpMethod::kAllGather, CpMethod::kUlysses);
+  if (c.shard.cp > 1) c.training.flash_attention = true;  // the plan refuses the rest
+  if (c.shard.cp_method == CpMethod::kUlysses) c.shard.tp = std::min(c.shard.tp, 8 / c.shard.cp);
+  c.shard.cp_rank = varies(c.model, c.training, c.shard).by_cp ? *rc::gen::inRange<std::int64_t>(0, c.shard.cp) : 0;
   c.shard.sequence = 32 * *rc::gen::inRange<std::int64_t>(1, 9);
   c.shard.sequence_parallel = *rc::gen::arbitrary<bool>();
+  c.shard.tp_overlap = *rc::gen::element(TpOverlap::kNone, TpOverlap::kBulk, TpOverlap::kPipelined, TpOverlap::kRing);
   c.shard.vocab_multiple = *rc::gen::element<std::int64_t>(1, 64, 128);
   c.shard.gradient_buffer = *rc::gen::arbitrary<bool>();
   return c;

@@ -70,6 +70,24 @@ void all_sizes_positive(const std::vector<Operation>& operations) {
   }
 }
 
+/// What is started beside the rest is waited for later in the same pass, by its own ticket or by that of one after it on its axis.
+void tickets_match(const std::vector<Operation>& operations) {
+  std::vector<Comm> open;
+  for (const Operation& op : operations) {
+    if (const auto* comm = std::get_if<Comm>(&op.work); comm != nullptr && comm->ticket >= 0) open.push_back(*comm);
+    if (const auto* await = std::get_if<Await>(&op.work)) {
+      const auto found = std::find_if(open.begin(), open.end(), [&](const Comm& c) { return c.ticket == await->ticket; });
+      RC_ASSERT(found != open.end());
+      std::vector<Comm> left;
+      for (auto it = open.begin(); it != open.end(); ++it) {
+        if (it > found || it->axis != found->axis) left.push_back(*it);
+      }
+      open = left;
+    }
+  }
+  RC_ASSERT(open.empty());
+}
+
 }  // namespace
 
 TEST_CASE("every tensor lives inside its passes and every byte that is saved is freed") {
@@ -82,6 +100,9 @@ TEST_CASE("every tensor lives inside its passes and every byte that is saved is 
       all_sizes_positive(layer.recompute);
       all_sizes_positive(layer.backward);
       all_sizes_positive(layer.once_per_step);
+      tickets_match(layer.forward);
+      tickets_match(layer.recompute);
+      tickets_match(layer.backward);
       for (const int i : layer.weight_gradient) RC_ASSERT(inside(i, layer.backward));
       RC_ASSERT(layer.parameters.total() > 0);
     }
@@ -108,16 +129,24 @@ TEST_CASE("recompute never works less, and keeps no more where operands are not 
 TEST_CASE("tensor and context parallelism split the work of a layer without rest") {
   CHECK(rc::check("ranks share", [] {
     Case c = random_case();
-    const double ranks = static_cast<double>(c.shard.tp * c.shard.cp);
+    const auto tp = static_cast<double>(c.shard.tp);
     for (const LayerKind kind : {LayerKind::kDecoder, LayerKind::kHead}) {
       c.shard.vocab_multiple = 1;
       c.model.vocab = 8 * ceil_div(c.model.vocab, 8);
       const Layer part = make_layer(kind, c.model, c.training, c.shard, c.kernels);
       Shard one = c.shard;
       one.tp = one.cp = 1;
+      one.cp_rank = 0;
       const Layer whole = make_layer(kind, c.model, c.training, one, c.kernels);
-      RC_ASSERT(ranks * work(part.forward).total() == work(whole.forward).total());
-      RC_ASSERT(ranks * work(part.backward).total() == work(whole.backward).total());
+      double forward = 0, backward = 0;
+      for (c.shard.cp_rank = 0; c.shard.cp_rank < c.shard.cp; ++c.shard.cp_rank) {
+        const Layer of_rank = make_layer(kind, c.model, c.training, c.shard, c.kernels);
+        forward += work(of_rank.forward).total();
+        backward += work(of_rank.backward).total();
+      }
+      c.shard.cp_rank = 0;
+      RC_ASSERT(tp * forward == work(whole.forward).total());
+      RC_ASSERT(tp * backward == work(whole.backward).total());
       RC_ASSERT(part.parameters.sharded * c.shard.tp == whole.parameters.sharded);
       RC_ASSERT(part.parameters.replicated == whole.parameters.replicated);
     }

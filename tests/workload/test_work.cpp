@@ -151,23 +151,6 @@ TEST_CASE("sequence parallelism gathers and scatters four times forward and agai
   CHECK(comm_bytes(q.forward, CommKind::kReduceScatter) == 2 * whole);
 }
 
-TEST_CASE("context parallelism gathers keys and values forward and backward and scatters their gradients") {
-  const Model m = llama3_8b();
-  const Layer layer = make_layer(LayerKind::kDecoder, m, Training{}, {.micro_batch = 1, .sequence = 4096, .cp = 4}, StackKernels{});
-  const std::int64_t kv = 2 * 2 * 4096 * 1024;
-  CHECK(comm_bytes(layer.forward, CommKind::kAllGather, Axis::kCp) == kv);
-  CHECK(comm_bytes(layer.backward, CommKind::kAllGather, Axis::kCp) == kv);
-  CHECK(comm_bytes(layer.backward, CommKind::kReduceScatter, Axis::kCp) == kv);
-  {
-    INFO("attn.cp.ring_bytes");  // what a rank receives of 131,072 positions over 8 ranks: all but its own
-    const Layer wide = make_layer(LayerKind::kDecoder, m, Training{}, {.micro_batch = 1, .sequence = 131072, .cp = 8}, StackKernels{});
-    CHECK(comm_bytes(wide.forward, CommKind::kAllGather, Axis::kCp) / 8 * 7 == 469762048);
-  }
-  // The mean rank of a balanced split does a quarter of the attention.
-  const Layer one = make_layer(LayerKind::kDecoder, m, Training{}, {.micro_batch = 1, .sequence = 4096}, StackKernels{});
-  CHECK(work(layer.forward).attention == work(one.forward).attention / 4);
-}
-
 TEST_CASE("the vocabulary is padded to a multiple of the stack's unit times tp, in parameters and products") {
   const Model m = gpt(12, 768, 12, 50257, 1024);
   const Shard shard{.micro_batch = 1, .sequence = 128, .tp = 8, .vocab_multiple = 128};

@@ -69,8 +69,9 @@ struct Hops {
   double intra_out = 0, intra_in = 0;
   /// Each rank's share out of and into its NIC towards another domain, and how it is routed.
   double inter_out = 0, inter_in = 0;
-  /// Which ranks exchange over the fabric: ring neighbours of the same local rank, tree edges, or all pairs.
-  enum class Pattern : std::uint8_t { kNone, kRingOfNodes, kTreeOfNodes, kAllPairs } pattern = Pattern::kNone;
+  /// Which ranks exchange over the fabric: ring neighbours of the same local rank, tree edges, all pairs; or every rank, inside and between
+  /// domains, sends to the next of the group.
+  enum class Pattern : std::uint8_t { kNone, kRingOfNodes, kTreeOfNodes, kAllPairs, kNextRank } pattern = Pattern::kNone;
   std::int64_t steps = 0;  ///< serial steps (latency)
 };
 Hops hops(Kind kind, Algorithm algorithm, const Shape& shape);

@@ -2,6 +2,7 @@
 // Parallelism: the rank grid, its groups, what each stage holds, and the order lists of the pipeline schedule.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,17 +19,24 @@ enum class GridAxis : std::uint8_t { kTp, kCp, kEp, kDp, kPp };
 enum class Schedule : std::uint8_t { kGpipe, k1F1B, kInterleaved1F1B };
 
 std::string_view to_string(GridAxis a);
+/// The axes that parallelism.order names, as a list or as "tp-cp-ep-dp-pp"; nothing unless it names all five, once each.
+std::optional<std::array<GridAxis, 5>> read_order(const document::Value& order);
 std::string_view to_string(Schedule s);
 
 /// parallelism of design 5.1, resolved: nothing null, dp computed.
 struct Parallelism {
   std::int64_t tp = 1, cp = 1, pp = 1, vp = 1, ep = 1, etp = 1, dp = 1, zero = 0, replicas = 1;
+  workload::CpMethod cp_method = workload::CpMethod::kRing;
   bool sp = false, p2p_overlapped = false, reshard_after_forward = true;
   bool account_for_embedding = false, account_for_loss = false;
+  workload::TpOverlap overlap_tp = workload::TpOverlap::kNone;
   bool overlap_grad_reduce = false, overlap_param_gather = false;
   Schedule schedule = Schedule::k1F1B;
   std::vector<std::int64_t> layers_per_stage;  ///< entry c*pp + s: decoder layers of chunk c on stage s; always filled
   std::array<GridAxis, 5> order{GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp};
+  /// Ranks that share gradients; ranks that share one copy of what is sharded.
+  [[nodiscard]] std::int64_t dp_group() const { return dp * cp; }
+  [[nodiscard]] std::int64_t shard_group() const { return dp * cp / replicas; }
   /// Data-parallel ranks of one expert: etp x ep x expert_dp are the ranks of a stage, tp x cp x dp.
   [[nodiscard]] std::int64_t expert_dp() const { return tp * cp * dp / (etp * ep); }
 };

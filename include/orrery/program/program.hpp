@@ -16,8 +16,10 @@ inline constexpr std::uint32_t kNoEvent = std::numeric_limits<std::uint32_t>::ma
 
 /// Streams of a rank. Collectives that the compute stream would wait for anyway (TP without overlap, the end of the step) are issued on
 /// it; blocking pipeline traffic too. The rest overlap and have streams of their own.
-enum class Stream : std::uint8_t { kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive, kCopyOut, kCopyIn, kHostUpdate };
-inline constexpr std::size_t kStreams = 10;
+enum class Stream : std::uint8_t {
+  kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive, kCopyOut, kCopyIn, kHostUpdate, kContext, kReplicaReduce, kTensor
+};
+inline constexpr std::size_t kStreams = 13;
 const char* to_string(Stream s);
 
 enum class MemoryKind : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kBuffers, kFramework };
@@ -40,6 +42,7 @@ struct Request {
   workload::Axis axis = workload::Axis::kTp;
   workload::CommKind kind = workload::CommKind::kAllReduce;
   std::int64_t bytes = 0;
+  int sms = -1;                 ///< that its kernel holds; -1: NCCL's choice
   bool operator==(const Request&) const = default;
 };
 

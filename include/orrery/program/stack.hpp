@@ -19,6 +19,8 @@ struct Stack {
   std::optional<std::int64_t> bucket_parameters;  ///< null: one bucket for everything
   std::int64_t bucket_parameters_per_rank = 0;    ///< bucket = max(bucket_parameters, this x data-parallel size)
   std::size_t fsdp_prefetch = 1;                  ///< units gathered ahead of the one that computes
+  bool zero_all_reduces = false;                  ///< ZeRO 1 and 2 all-reduce gradients and keep their shard, instead of a reduce-scatter
+  bool gathers_matrices = false;                  ///< ZeRO 3 gathers every matrix by itself, not a unit at once
   bool fsdp_copies = false;                       ///< copies out of the gather buffer and into the reduce buffer
   // host, microseconds
   double forward_op_us = 0, backward_op_us = 0, collective_us = 0, checkpoint_region_us = 0, optimizer_us = 0, step_us = 0, sync_us = 0, graph_node_us = 0;

@@ -15,9 +15,11 @@ namespace orrery::workload {
 struct Shard {
   std::int64_t micro_batch = 1, sequence = 0;  ///< sequences per microbatch; tokens per sequence (whole)
   std::int64_t tp = 1, cp = 1;
+  CpMethod cp_method = CpMethod::kRing;
   std::int64_t ep = 1, etp = 1;          ///< expert grid
   std::int64_t cp_rank = 0, ep_rank = 0; ///< which rank, where ranks of one group differ (see varies)
   bool sequence_parallel = false;
+  TpOverlap tp_overlap = TpOverlap::kNone;
   std::int64_t vocab_multiple = 1;  ///< the stack pads the vocabulary to a multiple of this times tp (layout.vocab_multiple)
   bool keeps_quantised_weights = true;  ///< quantised copies of weights are made once a step (false: in every pass; so with gathered parameters)
   bool gradient_buffer = true;      ///< weight gradients add to a buffer of the whole layer; false (FSDP): they are handed on as made

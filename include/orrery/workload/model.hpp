@@ -114,6 +114,14 @@ struct Offload {
   [[nodiscard]] bool any() const { return optimizer > 0 || activations > 0 || parameters > 0; }
 };
 
+/// How attention crosses context-parallel ranks (design 5.1, cp_method). kRing: every rank holds an early and a late piece of the sequence, so
+/// that a causal mask gives all the same work; kRingNaive: pieces in order.
+enum class CpMethod : std::uint8_t { kRing, kRingNaive, kAllGather, kUlysses };
+
+/// How collectives of sequence parallelism run under their GEMMs (design 5.1, overlap.tp). kBulk: under the products that need nothing of
+/// them; kPipelined: also in pieces under the products that do; kRing: likewise, a rank's piece at a time from neighbour to neighbour.
+enum class TpOverlap : std::uint8_t { kNone, kBulk, kPipelined, kRing };
+
 /// The recipe (design 5.1, training); everything resolved, nothing left "as the stack does".
 struct Training {
   std::int64_t sequence_length = 0, global_batch = 0, micro_batch = 1;
@@ -147,6 +155,9 @@ struct StackKernels {
   bool gathers_inputs_again = true;          ///< sequence parallelism saves the shard of a gathered input, not the whole
   std::vector<std::string> selective_modules;  ///< what recompute "selective" means here
   bool quantised_weights_kept = true;          ///< copies of weights are made once a step (Transformer Engine is_first_microbatch)
+  bool tp_overlap_bulk = true;               ///< tensor-parallel overlap runs backward's collectives under whole products
+  int tp_overlap_sms = 16;                   ///< SMs of an overlapped tensor-parallel collective that no copy engine moves
+  bool pytorch_ring = false;                 ///< ring attention as PyTorch's context_parallel runs it, else as Transformer Engine
   bool zero_grad_buffer = true, grad_scale_kernel = true;  ///< end-of-step kernels over the gradient buffer
 };
 

@@ -28,7 +28,9 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
-/// One fused (flash) attention kernel. Unfused attention is batched GEMMs and a softmax stream instead.
+/// One fused (flash) attention kernel. Unfused attention is batched GEMMs and a softmax stream instead. Under a causal mask the last query
+/// sees every key and each one before it one key less, so that a rank's later part of a sequence attends to all that precedes it
+/// (flash_attn_func, "aligned to the bottom right corner"); queries that are more than the keys see nothing.
 struct Attention {
   std::int64_t batch = 1, seq_q = 0, seq_kv = 0, heads = 0, kv_heads = 0, dim_qk = 0, dim_v = 0;
   bool causal = true, backward = false;
@@ -36,9 +38,9 @@ struct Attention {
   std::int64_t window = 0;  ///< keys that a query sees, itself included; 0: all
   bool chunked = false;     ///< the window is a chunk of the sequence inside which queries see
   bool softcap = false;     ///< scores pass c tanh(x/c)
-  /// Share of the square of queries and keys that the mask leaves.
-  [[nodiscard]] double visible() const;
-  /// Model FLOPs of the mask in use: forward 2 b h sq skv (dqk + dv), halved if causal; backward x (3 dqk + 2 dv)/(dqk + dv) (modelling 3.1).
+  /// Keys that a query sees on the mean; the diagonal counts half, as published rates count it.
+  [[nodiscard]] double mean_keys() const;
+  /// Model FLOPs of the mask in use: forward 2 b h sq mean_keys (dqk + dv); backward x (3 dqk + 2 dv)/(dqk + dv) (modelling 3.1).
   [[nodiscard]] Flops flops() const;
   bool operator==(const Attention&) const = default;
 };
@@ -59,26 +61,38 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-/// The group a collective runs over, by its axis of the rank grid. dp spans cp too (gradients and parameters); model: tp x pp (norm, inf
-/// check); world: all. Experts stand on a second grid over the same ranks (design 5.1): ep, etp and expert_dp are its axes.
+/// The group a collective runs over, by its axis of the rank grid. dp spans cp too (gradients and parameters); of dp with replicas,
+/// dp_shard is one replica and dp_replicas the ranks that hold the same shard; model: tp x pp (norm, inf check); world: all. Experts stand
+/// on a second grid over the same ranks (design 5.1): ep, etp and expert_dp are its axes.
 /// to_host, from_host: a rank alone, to and from the memory of its host; host_update: the host's own work for a rank.
-enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate };
+enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate, kDpShard };
 constexpr bool with_host(Axis a) { return a == Axis::kToHost || a == Axis::kFromHost || a == Axis::kHostUpdate; }
 const char* to_string(Axis a);
 enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
 
-/// bytes as nccl-tests counts them: the whole array for all-reduce, all-gather (output) and reduce-scatter (input).
+/// bytes as nccl-tests counts them: the whole array for all-reduce, all-gather (output) and reduce-scatter (input); of a send_recv what
+/// every rank of the group sends to its next.
+/// With a ticket the communication runs beside what follows, after all that stands before it, until an Await of the same ticket, or of a later
+/// one on the axis; tickets are numbers of one pass, each used once. Without one the compute stream does nothing else meanwhile.
 struct Comm {
   CommKind kind = CommKind::kAllReduce;
   Axis axis = Axis::kTp;
   std::int64_t bytes = 0;
+  int ticket = -1;
+  int sms = -1;  ///< that its kernel holds; -1: as NCCL's does, 0: copy engines move the data
   bool operator==(const Comm&) const = default;
+};
+
+/// What follows starts when the communication with this ticket has ended, and with it those on the same axis before it.
+struct Await {
+  int ticket = 0;
+  bool operator==(const Await&) const = default;
 };
 
 /// One operation of a rank's compute stream (or, for Comm, of the axis' communication stream that the compute stream waits for).
 struct Operation {
   std::string name;  ///< "qkv", "attention", "swiglu", …: what a profiler would show
-  std::variant<Gemm, Attention, Stream, Comm> work;
+  std::variant<Gemm, Attention, Stream, Comm, Await> work;
   bool operator==(const Operation&) const = default;
 };
 

@@ -37,8 +37,9 @@ Hops count(Kind kind, const Shape& shape) {
   h.intra_out = h.intra_in = all ? (g - 1) / n : g > 1 ? 1 : 0;
   if (shape.nodes > 1) {
     h.inter_out = h.inter_in = all ? (n - g) / n : 1;
-    h.pattern = all ? Hops::Pattern::kAllPairs : Hops::Pattern::kRingOfNodes;
+    if (all) h.pattern = Hops::Pattern::kAllPairs;
   }
+  if (!all) h.pattern = Hops::Pattern::kNextRank;
   h.steps = all ? shape.ranks - 1 : 1;
   return h;
 }

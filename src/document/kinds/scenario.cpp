@@ -57,8 +57,8 @@ Type parallelism() {
   return object({
       ranks("tp", "tensor-parallel ranks"),
       member("sp", boolean(), "sequence parallelism beside TP; false with tp 1").otherwise(true).from_stack("/sp"),
-      ranks("cp", "context-parallel ranks").built({1}),
-      member("cp_method", choice({{"ring"}, {"ring_naive", false}, {"all_gather", false}, {"ulysses", false}}), "how attention crosses context-parallel ranks").otherwise("ring"),
+      ranks("cp", "context-parallel ranks"),
+      member("cp_method", choice({{"ring"}, {"ring_naive"}, {"all_gather"}, {"ulysses"}}), "how attention crosses context-parallel ranks; ring balances a causal mask, ring_naive does not").otherwise("ring"),
       ranks("pp", "pipeline stages"),
       ranks("vp", "chunks per stage (virtual stages)"),
       member("schedule",
@@ -72,13 +72,13 @@ Type parallelism() {
       member("dp", integer(1, 1 << 30), "data-parallel ranks").otherwise_text("GPUs / (tp x cp x pp)"),
       member("zero", integer(0, 3), "0: full gradients, all-reduced; 1: gradients reduce-scattered once a step; 2: as each microbatch makes them; 3: parameters too").otherwise(0),
       member("reshard_after_forward", boolean(), "ZeRO-3 frees gathered parameters after forward").otherwise(true).from_stack("/reshard_after_forward"),
-      ranks("replicas", "HSDP: replicas that the data-parallel group is split into").built({1}),
-      member("order", array(choice({{"tp"}, {"cp"}, {"ep"}, {"dp"}, {"pp"}}), 5, 5).distinct(), "axes of the rank grid, fastest-varying first")
+      ranks("replicas", "HSDP: replicas that the data-parallel group is split into, each of neighbouring ranks"),
+      member("order", either({array(choice({{"tp"}, {"cp"}, {"ep"}, {"dp"}, {"pp"}}), 5, 5).distinct(), text()}), "axes of the rank grid, fastest-varying first; or as Megatron-LM writes them, \"tp-cp-ep-dp-pp\"")
           .otherwise(Value::Array{"tp", "cp", "ep", "dp", "pp"}),
       member("overlap", object({
           member("grad_reduce", boolean(), "gradients are reduced under the backward pass").otherwise(true).from_stack("/overlap/grad_reduce"),
           member("param_gather", boolean(), "parameters are gathered under the forward pass").otherwise(true).from_stack("/overlap/param_gather"),
-          member("tp", either({just_false(), choice({{"bulk", false}, {"pipelined", false}, {"ring", false}})}), "false, or how tensor-parallel collectives run under their GEMMs").otherwise(false).from_stack("/overlap/tp").built({false}),
+          member("tp", either({just_false(), choice({{"bulk"}, {"pipelined"}, {"ring"}})}), "false, or how tensor-parallel collectives run under their GEMMs: bulk, under those that need nothing of them; pipelined, also in pieces under the rest; ring, likewise, from rank to rank by copy engines").otherwise(false).from_stack("/overlap/tp"),
           member("ep", boolean(), "expert exchanges run under other microbatches").otherwise(false).from_stack("/overlap/ep").built({false}),
       }), "what communication runs under what"),
       member("account_for_embedding", boolean(), "the embedding takes the place of one layer in the pipeline split").otherwise(false),

@@ -44,7 +44,7 @@ Type defaults() {
       member("overlap", object({
           member("grad_reduce", boolean(), "parallelism.overlap.grad_reduce").otherwise(true),
           member("param_gather", boolean(), "parallelism.overlap.param_gather").otherwise(true),
-          member("tp", either({just_false(), choice({{"bulk", false}, {"pipelined", false}, {"ring", false}})}), "parallelism.overlap.tp").otherwise(false).built({false}),
+          member("tp", either({just_false(), choice({{"bulk"}, {"pipelined"}, {"ring"}})}), "parallelism.overlap.tp").otherwise(false),
           member("ep", boolean(), "parallelism.overlap.ep").otherwise(false).built({false}),
       }), "parallelism.overlap"),
       member("reshard_after_forward", boolean(), "parallelism.reshard_after_forward").otherwise(true),
@@ -70,6 +70,9 @@ Type kernels() {
       member("cross_entropy_dense_gradient", boolean(), "a loss in steps fills a gradient of the log-probabilities before it makes that of the logits (PyTorch's nll_loss)").otherwise(false),
       member("selective_modules", array(module).distinct(), "what recompute \"selective\" means").otherwise(Value::Array{"core_attn"}),
       member("quantised_weights_kept", boolean(), "quantised copies of weights are made once a step and kept; false, and under ZeRO-3: made for every pass that reads them").otherwise(true),
+      member("tp_overlap_bulk", boolean(), "overlap.tp runs backward's collectives under whole products: the gather under the input gradient, the scatter under the weight gradient; else it cuts these products too").otherwise(true),
+      member("tp_overlap_sms", integer(0, 1024), "SMs that a collective of overlap.tp holds unless copy engines move it (ring)").otherwise(16),
+      member("ring_attention", choice({{"transformer_engine"}, {"pytorch"}}), "ring attention: blocks passed on and half-precision gradients, or all blocks gathered under the first step and fp32 ones").otherwise("transformer_engine"),
       member("zero_grad_buffer", boolean(), "the gradient buffer is zeroed each step").otherwise(true),
       member("grad_scale_kernel", boolean(), "gradients are divided by DP in a kernel of its own").otherwise(false),
   });
@@ -82,6 +85,8 @@ Type data_parallel() {
       member("bucket_parameters_per_rank", integer(0), "at least this many times the data-parallel size").otherwise(0),
       member("fsdp_prefetch", integer(0, 1024), "units gathered ahead of the one that computes").otherwise(1),
       member("fsdp_root_unit", boolean(), "embedding and head, which no block wraps, are one unit, gathered from the first forward layer to the last backward layer").otherwise(false),
+      member("zero_all_reduces", boolean(), "ZeRO 1 and 2 all-reduce gradients and keep their shard, instead of a reduce-scatter").otherwise(false),
+      member("gathers_matrices", boolean(), "ZeRO 3 gathers every matrix of a layer by itself, not the layer at once").otherwise(false),
       member("fsdp_copies", boolean(), "gathered parameters and gradients are copied out of and into the communication buffers").otherwise(false),
   });
 }
