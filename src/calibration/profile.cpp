@@ -219,6 +219,17 @@ void read_device(Reader& r, const Value& v, const std::string& at, Profile& p) {
   r.parameter(v.at("power"), at + "/power", "gamma_memory", Range::kExponent, p.power.gamma_memory);
   r.parameter(v.at("l2"), at + "/l2", "fraction", Range::kShare, p.l2.fraction);
   r.parameter(v.at("l2"), at + "/l2", "bandwidth_factor", Range::kAtLeastOne, p.l2.bandwidth_factor);
+  const auto direction = [&](const char* name, ExchangeDirection& d) {
+    r.parameter(v.at("exchange").at(name), at + "/exchange/" + name, "latency_us", Range::kNotNegative, d.latency_us);
+    r.parameter(v.at("exchange").at(name), at + "/exchange/" + name, "token_us", Range::kNotNegative, d.token_us);
+    r.parameter(v.at("exchange").at(name), at + "/exchange/" + name, "token_gb_per_s", Range::kPositive, d.token_gb_per_s);
+    r.parameter(v.at("exchange").at(name), at + "/exchange/" + name, "copy_us", Range::kNotNegative, d.copy_us);
+    r.parameter(v.at("exchange").at(name), at + "/exchange/" + name, "copy_gb_per_s", Range::kPositive, d.copy_gb_per_s);
+  };
+  direction("dispatch", p.exchange.dispatch);
+  direction("combine", p.exchange.combine);
+  r.parameter(v.at("exchange"), at + "/exchange", "scale_up_efficiency", Range::kShare, p.exchange.scale_up_efficiency);
+  r.parameter(v.at("grouped"), at + "/grouped", "efficiency", Range::kShare, p.grouped.efficiency);
 }
 
 }  // namespace
@@ -314,6 +325,17 @@ Profile merge(Profile base, const Profile& over) {
   take(&PowerProfile::gamma_memory, base.power, over.power);
   take(&L2Profile::fraction, base.l2, over.l2);
   take(&L2Profile::bandwidth_factor, base.l2, over.l2);
+  const auto take_direction = [&](ExchangeDirection& b, const ExchangeDirection& o) {
+    take(&ExchangeDirection::latency_us, b, o);
+    take(&ExchangeDirection::token_us, b, o);
+    take(&ExchangeDirection::token_gb_per_s, b, o);
+    take(&ExchangeDirection::copy_us, b, o);
+    take(&ExchangeDirection::copy_gb_per_s, b, o);
+  };
+  take_direction(base.exchange.dispatch, over.exchange.dispatch);
+  take_direction(base.exchange.combine, over.exchange.combine);
+  take(&ExchangeProfile::scale_up_efficiency, base.exchange, over.exchange);
+  take(&GroupedProfile::efficiency, base.grouped, over.grouped);
   if (over.expected_error_median) base.expected_error_median = over.expected_error_median;
   if (over.expected_error_p90) base.expected_error_p90 = over.expected_error_p90;
   base.sources.insert(base.sources.end(), over.sources.begin(), over.sources.end());

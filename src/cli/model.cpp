@@ -1,4 +1,6 @@
 // orrery model show: what a model is made of, whole and unsharded.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "command.hpp"
@@ -23,6 +25,7 @@ double flops(const std::vector<workload::Operation>& operations) {
   for (const workload::Operation& o : operations) {
     if (const auto* g = std::get_if<workload::Gemm>(&o.work)) sum += g->flops().value();
     if (const auto* a = std::get_if<workload::Attention>(&o.work)) sum += a->flops().value();
+    if (const auto* e = std::get_if<workload::GroupedGemm>(&o.work)) sum += e->flops().value();
   }
   return sum;
 }

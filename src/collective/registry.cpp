@@ -8,8 +8,8 @@ namespace orrery::collective {
 
 std::span<const AlgorithmRow> algorithms() {
   // In NCCL's order, which breaks ties: the first of two equal scores wins.
-  static const std::array<AlgorithmRow, 8> rows = {tree_row(),      ring_row(), collnet_direct_row(), collnet_chain_row(), nvls_row(),
-                                                   nvls_tree_row(), pat_row(),  pairs_row()};
+  static const std::array<AlgorithmRow, 10> rows = {tree_row(),      ring_row(), collnet_direct_row(), collnet_chain_row(), nvls_row(),
+                                                   nvls_tree_row(), pat_row(),  pairs_row(), hierarchical_row(), deduplicated_row()};
   return rows;
 }
 

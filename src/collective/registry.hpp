@@ -30,6 +30,8 @@ const AlgorithmRow& nvls_row();
 const AlgorithmRow& nvls_tree_row();
 const AlgorithmRow& pat_row();
 const AlgorithmRow& pairs_row();
+const AlgorithmRow& hierarchical_row();
+const AlgorithmRow& deduplicated_row();
 
 // What several algorithms share.
 inline std::size_t index(Protocol p) { return static_cast<std::size_t>(p); }

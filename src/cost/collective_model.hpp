@@ -5,6 +5,11 @@
 
 namespace orrery::cost {
 
+struct CollectiveTime;
+/// An exchange of tokens by a library for it (token_exchange.cpp).
+CollectiveTime token_exchange_time(Bytes bytes, const collective::Choice& choice, const collective::Shape& shape, const collective::Nccl& nccl,
+                                   const calibration::Profile& profile);
+
 struct ModelTime {
   double latency_us = 0, transfer_us = 0;
   Origin origin = Origin::kExtrapolated;  ///< the weakest parameter it took

@@ -111,6 +111,9 @@ CollectiveTime collective_time(Kind kind, Bytes bytes, const collective::Choice&
   if (shape.ranks <= 1) return {Seconds(0), Seconds(0), Origin::kMeasured};
   // Around a ring inside a domain every port sends once and receives once, as between two.
   if (kind == Kind::kSendRecv && shape.nodes == 1) return point_to_point_time(bytes, shape, true, Seconds(0), profile);
+  if (choice.algorithm == collective::Algorithm::kHierarchical || choice.algorithm == collective::Algorithm::kDeduplicated) {
+    return token_exchange_time(bytes, choice, shape, nccl, profile);
+  }
   const Request q{kind, static_cast<double>(bytes.value()), choice, shape, nccl, profile};
   if (auto known = from_curves(q)) return *known;
   const ModelTime m = model_time(kind, choice.algorithm, q.bytes, shape, nccl, profile.links);

@@ -123,6 +123,8 @@ GpuCost::GpuCost(const cluster::Gpu& gpu, const calibration::Profile& profile, d
   ORRERY_ASSERT(any, "a device has at least one peak");
   if (gpu.peak.fp16 && gpu.peak.fp16->value() > half_rate * sms) half_rate = gpu.peak.fp16->value() / sms * tensor_clock;
 
+  grouped_ = profile.grouped;
+
   std::vector<calibration::AttentionProfile> kernel;
   const auto named = [&](const std::string& name) {
     for (const auto& a : profile.attention)
@@ -156,6 +158,15 @@ KernelTime GpuCost::gemm_kernel(const workload::Gemm& g, const Mode& mode) const
   return gemm_[static_cast<std::size_t>(g.in)].time(g, available(mode), workload::element_bytes(g.in), workload::element_bytes(g.out));
 }
 
+KernelTime GpuCost::grouped_kernel(const workload::GroupedGemm& g, const Mode& mode) const {
+  return gemm_[static_cast<std::size_t>(g.one.in)].grouped(g, available(mode), workload::element_bytes(g.one.in), workload::element_bytes(g.one.out), grouped_.efficiency.value);
+}
+
+Duration GpuCost::grouped(const workload::GroupedGemm& g, const Mode& mode) const {
+  const Origin of_one = gemm_[static_cast<std::size_t>(g.one.in)].origin(g.one);
+  return {Seconds(grouped_kernel(g, mode).total / speed_), g.launch == workload::GroupLaunch::kOneByOne ? of_one : weaker(of_one, grouped_.efficiency.origin)};
+}
+
 Duration GpuCost::gemm(const workload::Gemm& g, const Mode& mode) const {
   return {Seconds(gemm_kernel(g, mode).total / speed_), gemm_[static_cast<std::size_t>(g.in)].origin(g)};
 }
@@ -170,6 +181,7 @@ Duration GpuCost::stream(const workload::Stream& s, const Mode& mode) const {
 Duration GpuCost::operation(const workload::Operation& op, const Mode& mode) const {
   if (const auto* g = std::get_if<workload::Gemm>(&op.work)) return gemm(*g, mode);
   if (const auto* a = std::get_if<workload::Attention>(&op.work)) return attention(*a, mode);
+  if (const auto* e = std::get_if<workload::GroupedGemm>(&op.work)) return grouped(*e, mode);
   const auto* s = std::get_if<workload::Stream>(&op.work);
   ORRERY_ASSERT(s != nullptr, "communication is timed by collective_time");
   return stream(*s, mode);
@@ -178,6 +190,7 @@ Duration GpuCost::operation(const workload::Operation& op, const Mode& mode) con
 Seconds GpuCost::wave(const workload::Operation& op) const {
   const Available all = available({});
   if (const auto* g = std::get_if<workload::Gemm>(&op.work)) return Seconds(gemm_kernel(*g, {}).wave / speed_);
+  if (const auto* e = std::get_if<workload::GroupedGemm>(&op.work)) return Seconds(grouped_kernel(*e, {}).wave / speed_);
   if (const auto* a = std::get_if<workload::Attention>(&op.work)) return Seconds(attention_.time(*a, all).wave / speed_);
   const auto* s = std::get_if<workload::Stream>(&op.work);
   ORRERY_ASSERT(s != nullptr, "communication has no waves of its own");

@@ -203,6 +203,13 @@ void LinkLoads::between_domains(const GroupLayout& group, const collective::Hops
       }
       break;
     }
+    case collective::Hops::Pattern::kRails:
+      for (std::size_t a = 0; a < k; ++a) {
+        for (std::size_t b = 0; b < k; ++b) {
+          if (a != b) exchange(group.domain(a), group.domain(b), hops.inter_out / static_cast<double>(k - 1));
+        }
+      }
+      break;
     case collective::Hops::Pattern::kAllPairs: {
       const double share = hops.inter_out / static_cast<double>(group.members.size() - group.domain(0).size());
       for (std::size_t a = 0; a < k; ++a) {

@@ -11,6 +11,9 @@ SimTime sim_time_or_too_long(Seconds s) { return s < to_seconds(engine::kLatest)
 
 std::uint32_t kernel_launches(const workload::Operation& operation) {
   if (const auto* stream = std::get_if<workload::Stream>(&operation.work)) return static_cast<std::uint32_t>(stream->kernels);
+  if (const auto* experts = std::get_if<workload::GroupedGemm>(&operation.work)) {
+    return experts->launch == workload::GroupLaunch::kOneKernel ? 1 : std::max<std::uint32_t>(1, static_cast<std::uint32_t>(experts->tokens.size()));
+  }
   return 1;
 }
 
@@ -38,7 +41,8 @@ SegmentPricer::SegmentPricer(const World& world, const std::vector<double>& vari
         d.launches += n;
         device += duration.time.value();
         d.cost.seconds_by_origin[static_cast<std::size_t>(duration.origin)] += duration.time.value();
-        d.cost.seconds_by_class[op.work.index()] += duration.time.value();  // the variant's order: Gemm, Attention, Stream
+        const bool product = std::holds_alternative<workload::GroupedGemm>(op.work);
+        d.cost.seconds_by_class[product ? 0 : op.work.index()] += duration.time.value();  // the variant's order: Gemm, Attention, Stream
         d.cost.wave = std::max(d.cost.wave, gpu.wave(op));
       }
       d.cost.total = Seconds(device);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "orrery/base/assert.hpp"
+#include "orrery/workload/experts.hpp"
 #include "segments.hpp"
 
 namespace orrery::lower {
@@ -171,6 +172,7 @@ struct ShapeClass {
   std::vector<Pattern> patterns;              // distinct; index is the usage set
   std::vector<std::uint32_t> request_pattern; // by request of the axis
   std::vector<collective::Choice> choices;
+  std::vector<collective::Shape> shapes;      // by request: the shape, and what its tokens do
   std::vector<Slowest> slowest;               // by pattern, worst group
   std::vector<std::size_t> groups;
 };
@@ -201,6 +203,29 @@ std::vector<Communicator> communicators(const program::Program& program) {
   return out;
 }
 
+/// What the tokens of an exchange do on this communicator, where a library that knows tokens carries them.
+collective::Shape shape_for(const program::Request& request, collective::Shape shape) {
+  const workload::TokenRoute& r = request.route;
+  if (r.path == workload::TokenPath::kDirect) return shape;
+  shape.tokens = {.per_token = r.per_token,
+                  .domains = workload::distinct_places(r.experts, r.per_token, shape.nodes, r.group_limit),
+                  .ranks = workload::distinct_places(r.experts, r.per_token, shape.ranks),
+                  .combine = r.combine,
+                  .bytes = static_cast<double>(r.copy_bytes),
+                  .sms = r.sms};
+  return shape;
+}
+
+/// NCCL's own choice, or the library that the job names.
+collective::Choice choose(const program::Request& request, const collective::Shape& shape, const World& world) {
+  switch (request.route.path) {
+    case workload::TokenPath::kDirect: break;
+    case workload::TokenPath::kHierarchical: return {collective::Algorithm::kHierarchical, collective::Protocol::kSimple, request.route.sms, Seconds(0)};
+    case workload::TokenPath::kDeduplicated: return {collective::Algorithm::kDeduplicated, collective::Protocol::kSimple, request.route.sms, Seconds(0)};
+  }
+  return collective::choose(to_kind(request.kind), Bytes(request.bytes), shape, world.nccl);
+}
+
 void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, LinkLoads& link_loads,
                         Communication& comm, Lowered& out, AxisLoads& axis_loads, std::vector<std::uint32_t>& group_of_rank) {
   const std::vector<GroupLayout>& layouts = axis_loads.layouts;
@@ -222,8 +247,9 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
       const program::Request& request = world.program.requests[r];
       const collective::Kind kind = to_kind(request.kind);
       Pattern p;
-      const collective::Choice choice = collective::choose(kind, Bytes(request.bytes), c.shape, world.nccl);
-      p.hops = collective::hops(kind, choice.algorithm, c.shape);
+      c.shapes.push_back(shape_for(request, c.shape));
+      const collective::Choice choice = choose(request, c.shapes.back(), world);
+      p.hops = collective::hops(kind, choice.algorithm, c.shapes.back());
       p.channels = std::max(1, choice.channels);
       const auto found = std::find_if(c.patterns.begin(), c.patterns.end(), [&](const Pattern& q) { return same(p, q); });
       c.request_pattern.push_back(static_cast<std::uint32_t>(found - c.patterns.begin()));
@@ -263,7 +289,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const program::Request& request = world.program.requests[requests[i]];
       const Pattern& p = c.patterns[c.request_pattern[i]];
-      const cost::CollectiveTime time = cost::collective_time(to_kind(request.kind), Bytes(request.bytes), c.choices[i], c.shape, world.nccl, world.profile);
+      const cost::CollectiveTime time = cost::collective_time(to_kind(request.kind), Bytes(request.bytes), c.choices[i], c.shapes[i], world.nccl, world.profile);
       const auto bytes = static_cast<double>(request.bytes);
       const Slowest& s = c.slowest[c.request_pattern[i]];
       TransferRow row{request.kind, axis, c.shape.ranks, request.bytes, c.choices[i], std::string(cluster::to_string(s.kind)), time.origin, 0};

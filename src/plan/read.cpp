@@ -53,6 +53,7 @@ class Reader {
     if (!problems_.empty()) return fail(problems_);  // what follows divides by the sizes
     schedule();
     ranks();
+    experts();
     shards();
     sharding();
     layers();
@@ -85,13 +86,18 @@ class Reader {
 
   /// Known to the format, not built: refused rather than ignored.
   void features() {
-    if (p_.ep > 1) here("ep", "expert parallelism is not built yet; use 1");
-    if (p_.etp > 1) here("etp", "expert parallelism is not built yet; use 1");
     const Value& overlap = in_.at("overlap");
     if (flag(overlap.at("ep"), false)) here("overlap/ep", "true is not built yet; use false");
     static constexpr std::string_view kMethods[] = {"ring", "ring_naive", "all_gather", "ulysses"};
     if (const Value& method = in_.at("cp_method"); method.is_string()) {
       p_.cp_method = static_cast<workload::CpMethod>(std::find(std::begin(kMethods), std::end(kMethods), method.as_string()) - std::begin(kMethods));
+    }
+    if (const Value& d = in_.at("ep_dispatch"); d.is_string()) {
+      const std::string& name = d.as_string();
+      p_.ep_dispatch = name == "hierarchical" ? workload::ExpertDispatch::kHierarchical
+                       : name == "deepep"     ? workload::ExpertDispatch::kDeepEp
+                       : name == "all_gather" ? workload::ExpertDispatch::kAllGather
+                                              : workload::ExpertDispatch::kAllToAll;
     }
     p_.overlap_grad_reduce = flag(overlap.at("grad_reduce"), false);
     p_.overlap_param_gather = flag(overlap.at("param_gather"), false);
@@ -160,9 +166,44 @@ class Reader {
       here("dp", fmt::format("tp {} x cp {} x pp {} x dp {} is not the job's {} GPUs; use dp {} or null", p_.tp, p_.cp, p_.pp, p_.dp, gpus_, dp));
   }
 
+  /// The experts' own grid over the ranks of a stage (design 5.1): etp x ep x their data-parallel size.
+  void experts() {
+    if (!model_.moe) {
+      if (p_.ep > 1) here("ep", fmt::format("{} expert-parallel ranks, but the model has no experts; use 1", p_.ep));
+      if (p_.etp > 1) here("etp", fmt::format("{} tensor-parallel ranks of an expert, but the model has none; use 1", p_.etp));
+      return;
+    }
+    const workload::Moe& moe = *model_.moe;
+    const std::int64_t ranks = p_.tp * p_.cp * p_.dp;
+    const std::optional<std::int64_t> grid = checked_mul(p_.etp, p_.ep);
+    if (!grid || ranks % *grid != 0) {
+      here("ep", fmt::format("etp {} x ep {} does not divide the {} ranks of a stage (tp {} x cp {} x dp {}); use an ep that divides {} ({})", p_.etp, p_.ep, ranks, p_.tp,
+                             p_.cp, p_.dp, ranks, list(near_divisors(ranks, p_.ep))));
+      return;
+    }
+    if (moe.experts % p_.ep != 0)
+      here("ep", fmt::format("{} ranks cannot share {} experts evenly; use a divisor of {} ({})", p_.ep, moe.experts, moe.experts, list(near_divisors(moe.experts, p_.ep))));
+    if (moe.expert_ffn % p_.etp != 0)
+      here("etp", fmt::format("{} ranks cannot share an expert's width {} evenly; use a divisor of it ({})", p_.etp, moe.expert_ffn, list(near_divisors(moe.expert_ffn, p_.etp))));
+    if (p_.tp > 1 && !p_.sp) here("sp", fmt::format("experts beside tp {} need sequence parallelism, or every rank would send the same tokens; use sp true or tp 1", p_.tp));
+    // Both grids must agree on who is in a stage: what varies faster than pp is as many ranks in either.
+    std::int64_t dense = 1, expert = 1;
+    for (const GridAxis axis : p_.order) {
+      if (axis == GridAxis::kPp) break;
+      if (axis == GridAxis::kTp) dense *= p_.tp, expert *= p_.etp;
+      if (axis == GridAxis::kCp) dense *= p_.cp;
+      if (axis == GridAxis::kEp) expert *= p_.ep;
+      if (axis == GridAxis::kDp) dense *= p_.dp, expert *= p_.expert_dp();
+    }
+    if (p_.pp > 1 && dense != expert)
+      here("order", fmt::format("stages of {} neighbouring ranks and of {} for the experts do not hold the same ranks; put pp last", dense, expert));
+  }
+
   void shards() {
     struct Width { std::string_view what; std::int64_t width; };
-    for (const Width& w : {Width{"heads", model_.heads}, Width{"kv_heads", model_.kv_heads}, Width{"ffn_hidden", model_.ffn_hidden}})
+    const bool dense = !model_.moe || model_.moe->dense_layers > 0 || model_.moe->every > 1;
+    for (const Width& w : {Width{"heads", model_.heads}, Width{"kv_heads", model_.kv_heads}, Width{"ffn_hidden", dense ? model_.ffn_hidden : 0},
+                           Width{"shared_ffn", model_.moe ? model_.moe->shared_ffn : 0}})
       if (w.width % p_.tp != 0)
         here("tp", fmt::format("{} ranks cannot share {} {} evenly; use a divisor of {} ({})", p_.tp, w.width, w.what, w.width, list(near_divisors(w.width, p_.tp))));
     if (p_.sp && training_.sequence_length % p_.tp != 0)
@@ -177,6 +218,7 @@ class Reader {
       problem("/training/attention", fmt::format("\"math\" attention cannot cross cp {} context-parallel ranks; use \"flash\" or cp 1", p_.cp));
     if ((model_.sliding_window || model_.attention_chunk) && p_.cp_method != workload::CpMethod::kUlysses)
       here("cp_method", "layers that see a window of the sequence cross context-parallel ranks by heads; use ulysses, or cp 1");
+    if (model_.mla) here("cp", "latent attention across context-parallel ranks is not built yet; use cp 1");
     const bool zigzag = p_.cp_method == workload::CpMethod::kRing || p_.cp_method == workload::CpMethod::kAllGather;
     const std::int64_t pieces = (zigzag ? 2 : 1) * p_.cp;
     const std::int64_t length = training_.sequence_length;
@@ -201,6 +243,7 @@ class Reader {
   void sharding() {
     if (p_.replicas == 1) return;
     if (p_.zero == 0) here("replicas", fmt::format("{} replicas need something that is sharded inside them; use zero 1 or more, or replicas 1", p_.replicas));
+    if (model_.moe) here("replicas", "replicas of sharded experts are not built yet; use replicas 1");
     const std::int64_t group = p_.dp * p_.cp;
     if (group % p_.replicas != 0)
       here("replicas", fmt::format("{} replicas cannot split a data-parallel group of {} evenly; use a divisor of {} ({})", p_.replicas, group, group,

@@ -37,6 +37,7 @@ class PassTable {
     const workload::Layer layer = workload::make_layer(kind, job_.model, training_, shard_, job_.kernels, block);
     entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_)});
     entries_.back().passes.parameter_tensors = workload::parameter_tensors(kind, job_.model, shard_, job_.kernels.fused_projections, block);
+    entries_.back().passes.expert_tensors = workload::expert_tensors(job_.model, shard_, job_.kernels.fused_projections, block);
     if (kind != LayerKind::kDecoder) entries_.back().passes.word_embedding = workload::word_embedding_parameters(job_.model, shard_);
     return entries_.back().passes;
   }
@@ -62,6 +63,8 @@ ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const worklo
     slot.passes = &passes.of(kind, block);
     slot.parameters = slot.passes->parameters.total();
     slot.tensors = slot.passes->parameter_tensors;
+    slot.experts = slot.passes->parameters.experts;
+    slot.expert_tensors = slot.passes->expert_tensors;
     out.push_back(slot);
   };
   if (chunk.embedding) add(LayerKind::kEmbedding);
@@ -95,6 +98,7 @@ std::set<std::int64_t> matrix_sizes(const std::vector<ChunkLayers>& chunks) {
     for (const LayerSlot& layer : chunk) {
       // The last tensor stands for what is no matrix.
       if (layer.passes->kind == LayerKind::kDecoder) sizes.insert(layer.tensors.begin(), layer.tensors.end() - 1);
+      sizes.insert(layer.expert_tensors.begin(), layer.expert_tensors.end());
     }
   }
   return sizes;
@@ -112,6 +116,7 @@ workload::Shard shard_of(const Job& job) {
   shard.cp_method = p.cp_method;
   shard.ep = p.ep;
   shard.etp = p.etp;
+  shard.dispatch = p.ep_dispatch;
   shard.sequence_parallel = p.sp;
   shard.tp_overlap = p.overlap_tp;
   shard.vocab_multiple = job.stack.vocab_multiple;
@@ -171,8 +176,7 @@ Program build(const Job& job) {
     data_parallel.begin_step();
     Pipeline(builder, data_parallel, job, chunks, stage).run(plan::schedule_order(p, stage, microbatches));
 
-    const std::int64_t shards = p.shard_group();
-    const std::int64_t updated = p.zero >= 1 ? (role.parameters + shards - 1) / shards : role.parameters;
+    const std::int64_t updated = data_parallel.updated();
     const std::int64_t gradients = p.zero >= 3 ? updated : role.parameters;
     std::vector<workload::Operation> prepare, update;
     // The update begins behind the gradients' norm.
@@ -201,6 +205,7 @@ double hardware_flops(const Program& program, const plan::Parallelism& p) {
       for (const workload::Operation& op : role.segments[item.index].operations) {
         if (const auto* gemm = std::get_if<workload::Gemm>(&op.work)) flops += gemm->flops().value();
         if (const auto* attention = std::get_if<workload::Attention>(&op.work)) flops += attention->flops().value();
+        if (const auto* experts = std::get_if<workload::GroupedGemm>(&op.work)) flops += experts->flops().value();
       }
     }
     total += flops * static_cast<double>(p.tp * p.cp * p.dp) / static_cast<double>(program.variants());

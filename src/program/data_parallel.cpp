@@ -20,13 +20,15 @@ constexpr std::int64_t kScalarBytes = 4;
 
 }  // namespace
 
-DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches)
-    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), microbatches_(microbatches), group_(job.parallelism.dp_group()), shards_(job.parallelism.shard_group()) {
+DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches, Part part)
+    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), part_(part), axis_(part == Part::kExperts ? Axis::kExpertDp : Axis::kDp), microbatches_(microbatches),
+      group_(part == Part::kExperts ? job.parallelism.expert_dp() : job.parallelism.dp_group()),
+      shards_(part == Part::kExperts ? job.parallelism.expert_dp() : job.parallelism.shard_group()) {
   std::size_t root = SIZE_MAX;
   for (const ChunkLayers& chunk : chunks_) {
     std::vector<std::size_t>& unit_of = unit_of_.emplace_back();
     for (const LayerSlot& layer : chunk) {
-      parameters_ += layer.parameters;
+      parameters_ += own(layer);
       const bool wrapped = layer.passes->kind == workload::LayerKind::kDecoder || !job_.stack.root_unit;
       if (!wrapped && root == SIZE_MAX) root = units_.size();
       const std::size_t unit = wrapped ? units_.size() : root;
@@ -34,8 +36,8 @@ DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vect
       if (unit == units_.size()) units_.emplace_back();
       Unit& u = units_[unit];
       u.root = !wrapped;
-      u.parameters += layer.parameters;
-      u.tensors.insert(u.tensors.end(), layer.tensors.begin(), layer.tensors.end());
+      u.parameters += own(layer);
+      u.tensors.insert(u.tensors.end(), tensors_of(layer).begin(), tensors_of(layer).end());
       ++u.layers;
     }
   }
@@ -45,6 +47,7 @@ DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vect
   } else {
     make_buckets();
   }
+  if (part == Part::kDense && job.model.moe) experts_ = std::make_unique<DataParallel>(builder, job, chunks, microbatches, Part::kExperts);
 }
 
 /// One collective a unit, or one a matrix as DeepSpeed fetches the parameters of each module (runtime/zero/partitioned_param_coordinator.py);
@@ -74,7 +77,7 @@ void DataParallel::make_buckets() {
     std::vector<Bucket> list;
     for (std::size_t i = chunk.size(); i-- > 0;) {
       if (list.empty() || list.back().parameters >= size) list.emplace_back();
-      list.back().parameters += chunk[i].parameters;
+      list.back().parameters += own(chunk[i]);
       list.back().lowest_layer = i;
     }
     std::erase_if(list, [](const Bucket& b) { return b.parameters == 0; });
@@ -104,16 +107,17 @@ void DataParallel::make_states() {
   const workload::StateBytes states = workload::state_bytes(t);
   const std::int64_t kept = p.zero >= 3 ? shard(parameters_) : parameters_;
   const auto here = [&](double bytes) { return static_cast<std::int64_t>(bytes * (1 - t.offload.optimizer)); };
-  const std::int64_t all = static_cast<std::int64_t>(states.master * static_cast<double>(updated())) + workload::optimizer_bytes(t, update_shapes());
+  const std::int64_t all = static_cast<std::int64_t>(states.master * static_cast<double>(own_updated())) + workload::optimizer_bytes(t, own_shapes());
   b_.account(ItemKind::kAllocate, MemoryKind::kParameters, bytes_of(kept, t.param_dtype) - host_.parameter_bytes(kept));
   b_.account(ItemKind::kAllocate, MemoryKind::kOptimizer, all - workload::host_share(all, t.offload.optimizer));
   for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kParameters, bytes_of(p.zero >= 3 ? shard(n) : n, t.param_dtype) - host_.parameter_bytes(p.zero >= 3 ? shard(n) : n)); });
   // Gradients that are handed on as they are reduced do not stay where the host updates.
-  const std::int64_t gone = p.zero >= 2 ? workload::host_share(updated(), t.offload.optimizer) : 0;
+  const std::int64_t gone = p.zero >= 2 ? workload::host_share(own_updated(), t.offload.optimizer) : 0;
   if (job_.stack.gradient_buffer) b_.allocate(MemoryKind::kGradients, bytes_of((p.zero >= 2 ? shard(parameters_) : parameters_) - gone, t.grad_dtype));
   if (job_.stack.reduction_buckets && group_ > 1) b_.allocate(MemoryKind::kBuffers, bytes_of(parameters_, t.param_dtype));
   for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kOptimizer, here(states.master * static_cast<double>(p.zero >= 1 ? shard(n) : n))); });
   if (job_.stack.states_at_start) make_optimizer_states(false);
+  if (experts_) experts_->make_states();
 }
 
 /// Momentum and variance: PyTorch's optimizers, and Apex' and Transformer Engine's, make them in the first update.
@@ -124,18 +128,24 @@ void DataParallel::make_optimizer_states(bool first_step) {
   const bool alike = t.optimizer != workload::Optimizer::kMuon && t.optimizer != workload::Optimizer::kAdafactor;
   // Where matrices keep less than other tensors the sum is right, and each tensor takes its part of it.
   const double each = alike ? workload::state_bytes(t).optimizer
-                            : static_cast<double>(workload::optimizer_bytes(t, update_shapes())) / static_cast<double>(std::max<std::int64_t>(1, updated()));
+                            : static_cast<double>(workload::optimizer_bytes(t, own_shapes())) / static_cast<double>(std::max<std::int64_t>(1, own_updated()));
   for_tensors([&](std::int64_t n) {
     const double held = static_cast<double>(job_.parallelism.zero >= 1 ? shard(n) : n) * (1 - t.offload.optimizer);
     for (int k = 0; k < kinds; ++k) b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(each / kinds * held), 0, first_step);
   });
+  if (experts_ && first_step) experts_->make_optimizer_states(true);
 }
 
 void DataParallel::begin_step() {
-  const workload::Training& t = job_.training;
-  const plan::Parallelism& p = job_.parallelism;
   make_states();
   b_.blocks().begin_steps();
+  gather_first();
+}
+
+void DataParallel::gather_first() {
+  const workload::Training& t = job_.training;
+  const plan::Parallelism& p = job_.parallelism;
+  if (experts_) experts_->gather_first();
   if (sharded_parameters() || p.zero == 0 || group_ == 1 || !p.overlap_param_gather) return;
   // The gather of the parameters that the last step updated overlaps this step's first forward (Megatron overlap_param_gather).
   for (std::vector<Bucket>& list : buckets_) {
@@ -201,13 +211,14 @@ void DataParallel::release_unit(std::size_t unit) {
 }
 
 void DataParallel::before_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  if (experts_) experts_->before_forward(microbatch, chunk, layer);
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer), true);
     for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && layer + ahead < layers.size(); ++ahead) gather_unit(unit_index(chunk, layer + ahead));
     return;
   }
-  if (microbatch == 0 && layers[layer].parameters > 0) b_.wait(bucket_of(chunk, layer).gathered);
+  if (microbatch == 0 && own(layers[layer]) > 0) b_.wait(bucket_of(chunk, layer).gathered);
 }
 
 std::int64_t DataParallel::kept_bytes(const LayerSlot& layer) const {
@@ -229,7 +240,8 @@ void DataParallel::fetch_activations(std::int32_t microbatch, std::int32_t chunk
 }
 
 void DataParallel::after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
-  if (host_.shares().activations > 0) host_.leave(microbatch, chunk, layer, kept_bytes(chunks_[static_cast<std::size_t>(chunk)][layer]));
+  if (experts_) experts_->after_forward(microbatch, chunk, layer);
+  if (part_ == Part::kDense && host_.shares().activations > 0) host_.leave(microbatch, chunk, layer, kept_bytes(chunks_[static_cast<std::size_t>(chunk)][layer]));
   if (!sharded_parameters()) return;
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   const bool last_chunk = static_cast<std::size_t>(chunk) + 1 == chunks_.size();
@@ -246,14 +258,15 @@ void DataParallel::after_forward(std::int32_t microbatch, std::int32_t chunk, st
 }
 
 void DataParallel::before_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
-  fetch_activations(microbatch, chunk, layer);
+  if (part_ == Part::kDense) fetch_activations(microbatch, chunk, layer);
+  if (experts_) experts_->before_backward(microbatch, chunk, layer);
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer), false);
     for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && ahead <= layer; ++ahead) gather_unit(unit_index(chunk, layer - ahead));
     return;
   }
-  if (job_.parallelism.zero == 2 && group_ > 1 && layers[layer].parameters > 0) {
+  if (job_.parallelism.zero == 2 && group_ > 1 && own(layers[layer]) > 0) {
     Bucket& bucket = bucket_of(chunk, layer);
     if (bucket.held == 0) {
       bucket.held = bytes_of(bucket.parameters, job_.training.grad_dtype);
@@ -270,12 +283,12 @@ void DataParallel::reduce(Stream stream, std::int64_t parameters) {
   const bool overlaps = stream != Stream::kCompute;
   std::uint32_t event = overlaps ? b_.compute_done() : kNoEvent;
   if (!scatters()) {
-    event = b_.collective(stream, Request{Axis::kDp, CommKind::kAllReduce, bytes_of(parameters, type)}, event);
+    event = b_.collective(stream, Request{axis_, CommKind::kAllReduce, bytes_of(parameters, type)}, event);
   } else {
     if (shards_ > 1) event = b_.collective(stream, Request{shard_axis(), CommKind::kReduceScatter, bytes_of(parameters, type)}, event);
     // Shards meet across replicas on a stream of their own, so that the next reduction inside does not wait (FSDP2 all_reduce_stream).
     const Request across{Axis::kDpReplicas, CommKind::kAllReduce, bytes_of(shard(parameters), type)};
-    if (p.replicas > 1) event = b_.collective(overlaps ? Stream::kReplicaReduce : stream, across, event);
+    if (p.replicas > 1 && part_ == Part::kDense) event = b_.collective(overlaps ? Stream::kReplicaReduce : stream, across, event);
   }
   if (overlaps) reduced_.push_back(event);
 }
@@ -327,13 +340,13 @@ void DataParallel::keep_gradients(std::int32_t microbatch, const LayerSlot& laye
   if (sharded_parameters()) return;
   const bool sharded = job_.parallelism.zero >= 2;
   if (!job_.stack.gradient_buffer && microbatch == 0) {
-    for (const std::int64_t n : layer.tensors) {
+    for (const std::int64_t n : tensors_of(layer)) {
       made_.push_back(bytes_of(sharded ? shard(n) : n, t.grad_dtype));
       b_.allocate(MemoryKind::kGradients, made_.back());
     }
   }
   if (!job_.stack.parameter_gradients) return;
-  for (const std::int64_t n : layer.tensors) {
+  for (const std::int64_t n : tensors_of(layer)) {
     b_.allocate(MemoryKind::kGradients, bytes_of(n, t.param_dtype));
     half_.push_back(bytes_of(n, t.param_dtype));
   }
@@ -346,11 +359,12 @@ void DataParallel::drop(std::vector<std::int64_t>& gradients) {
 }
 
 void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  if (experts_) experts_->after_backward(microbatch, chunk, layer);
   keep_gradients(microbatch, chunks_[static_cast<std::size_t>(chunk)][layer]);
   if (layer == 0) drop(half_);
   if (sharded_parameters()) {
     Unit& unit = units_[unit_index(chunk, layer)];
-    for (const std::int64_t n : chunks_[static_cast<std::size_t>(chunk)][layer].tensors) {
+    for (const std::int64_t n : tensors_of(chunks_[static_cast<std::size_t>(chunk)][layer])) {
       unit.gradients.push_back(gathered_bytes(n));
       b_.allocate(MemoryKind::kGradients, unit.gradients.back());
     }
@@ -374,7 +388,8 @@ void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, s
   }
 }
 
-workload::UpdateShapes DataParallel::update_shapes() const {
+/// Of the dense part, or of the experts, alone.
+workload::UpdateShapes DataParallel::own_shapes() const {
   workload::UpdateShapes shapes;
   shapes.parameters = parameters_;
   shapes.tensors = 0;
@@ -382,10 +397,10 @@ workload::UpdateShapes DataParallel::update_shapes() const {
   for (const ChunkLayers& chunk : chunks_) {
     for (const LayerSlot& layer : chunk) {
       const workload::LayerParameters& p = layer.passes->parameters;
-      shapes.tensors += p.vectors;
+      if (part_ == Part::kDense) shapes.tensors += p.vectors;
       const bool shared = layer.parameters < p.total();  // a tied head on the embedding's rank: its matrix is the embedding's
       for (const workload::Matrix& m : p.matrices) {
-        if (shared && !m.between_layers) continue;
+        if (m.experts != (part_ == Part::kExperts) || (shared && !m.between_layers)) continue;
         shapes.tensors += m.count;
         const auto same = [&](const workload::Matrix& o) { return o.rows == m.rows && o.columns == m.columns && o.between_layers == m.between_layers; };
         const auto found = std::find_if(shapes.matrices.begin(), shapes.matrices.end(), same);
@@ -401,17 +416,54 @@ workload::UpdateShapes DataParallel::update_shapes() const {
   return shapes;
 }
 
-void DataParallel::end_step(const Pass& prepare, const Pass& update) {
-  const workload::Training& t = job_.training;
-  const plan::Parallelism& p = job_.parallelism;
-  b_.set_position(-1, -1);
-  if (group_ > 1 && !sharded_parameters() && !p.overlap_grad_reduce && p.zero != 2) {
+workload::UpdateShapes DataParallel::update_shapes() const {
+  workload::UpdateShapes shapes = own_shapes();
+  if (!experts_) return shapes;
+  const workload::UpdateShapes more = experts_->own_shapes();
+  shapes.parameters += more.parameters;
+  shapes.tensors += more.tensors;
+  shapes.matrices.insert(shapes.matrices.end(), more.matrices.begin(), more.matrices.end());
+  return shapes;
+}
+
+/// What no backward pass has reduced, and the wait for all that is in flight.
+void DataParallel::reduce_the_rest() {
+  if (group_ > 1 && !sharded_parameters() && !job_.parallelism.overlap_grad_reduce && job_.parallelism.zero != 2) {
     for (std::vector<Bucket>& list : buckets_) {
       for (Bucket& bucket : list) reduce(bucket);
     }
   }
   for (const std::uint32_t event : reduced_) b_.wait(event);
   reduced_.clear();
+  if (experts_) experts_->reduce_the_rest();
+}
+
+/// Parameters that the ranks of a group have updated in shares, where no forward pass hides their gather.
+void DataParallel::gather_updated() {
+  const workload::Training& t = job_.training;
+  const plan::Parallelism& p = job_.parallelism;
+  free_reduced();
+  drop(made_);
+  // Where parameters do not lie in one buffer their shares are copied into one to be gathered, and each rank's out of another.
+  const bool copies = job_.stack.coalesced_copies && p.zero >= 1 && shards_ > 1 && !sharded_parameters() && !p.overlap_param_gather;
+  const std::int64_t pieces = copies ? shards_ + 1 : 0, piece = bytes_of(shard(parameters_), t.param_dtype);
+  b_.account(ItemKind::kAllocate, MemoryKind::kBuffers, pieces * piece);
+  for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().allocate(MemoryKind::kBuffers, piece);
+  if (p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather) {
+    for (const std::vector<Bucket>& list : buckets_) {
+      for (const Bucket& bucket : list) b_.collective(Stream::kCompute, Request{shard_axis(), CommKind::kAllGather, bytes_of(bucket.parameters, t.param_dtype)});
+    }
+  }
+  b_.account(ItemKind::kFree, MemoryKind::kBuffers, pieces * piece);
+  for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().free(MemoryKind::kBuffers, piece);
+  if (experts_) experts_->gather_updated();
+}
+
+void DataParallel::end_step(const Pass& prepare, const Pass& update) {
+  const workload::Training& t = job_.training;
+  const plan::Parallelism& p = job_.parallelism;
+  b_.set_position(-1, -1);
+  reduce_the_rest();
 
   std::int64_t replicated = 0, embedding = 0;
   for (const ChunkLayers& chunk : chunks_) {
@@ -443,20 +495,7 @@ void DataParallel::end_step(const Pass& prepare, const Pass& update) {
   b_.free(MemoryKind::kOptimizer, buffer);
   host_.update(updated());
   b_.role().host_bytes = t.offload.any() ? host_.bytes(updated()) : 0;
-  free_reduced();
-  drop(made_);
-  // Where parameters do not lie in one buffer their shares are copied into one to be gathered, and each rank's out of another.
-  const bool copies = job_.stack.coalesced_copies && p.zero >= 1 && shards_ > 1 && !sharded_parameters() && !p.overlap_param_gather;
-  const std::int64_t pieces = copies ? shards_ + 1 : 0, piece = bytes_of(shard(parameters_), t.param_dtype);
-  b_.account(ItemKind::kAllocate, MemoryKind::kBuffers, pieces * piece);
-  for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().allocate(MemoryKind::kBuffers, piece);
-  if (p.zero >= 1 && group_ > 1 && !sharded_parameters() && !p.overlap_param_gather) {
-    for (const std::vector<Bucket>& list : buckets_) {
-      for (const Bucket& bucket : list) b_.collective(Stream::kCompute, Request{shard_axis(), CommKind::kAllGather, bytes_of(bucket.parameters, t.param_dtype)});
-    }
-  }
-  b_.account(ItemKind::kFree, MemoryKind::kBuffers, pieces * piece);
-  for (std::int64_t i = 0; i < pieces; ++i) b_.blocks().free(MemoryKind::kBuffers, piece);
+  gather_updated();
   b_.host_work(job_.stack.step_us);
 }
 

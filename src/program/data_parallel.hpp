@@ -3,6 +3,7 @@
 // end of the step. Sources: Megatron core/distributed (buckets in reverse layer order, max(40M, 1M x dp) parameters), PyTorch FSDP2
 // (gather of the next unit while this one computes, reduce-scatter of the last one alongside), modelling 8.4 and 8.6.
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "host_memory.hpp"
@@ -14,16 +15,20 @@ namespace orrery::program {
 struct LayerSlot {
   const LayerPasses* passes = nullptr;
   std::int64_t parameters = 0;  ///< of this rank; a tied head on the embedding's own rank has none of its own
-  std::vector<std::int64_t> tensors;  ///< elements of each of them
+  std::int64_t experts = 0;     ///< those among them that belong to routed experts
+  std::vector<std::int64_t> tensors, expert_tensors;  ///< elements of each parameter, and of each of a routed expert
   bool full_recompute = false;
   bool opens_group = false;     ///< first layer of a fully recomputed group: its input is what is kept
   std::int64_t group = 0;       ///< layers of its recompute group, on the layer that opens it
 };
 using ChunkLayers = std::vector<LayerSlot>;
 
+/// Experts have a data-parallel group of their own, the ranks that hold the same ones (Axis::kExpertDp, modelling 5.1), and with it buckets,
+/// shards and units of their own: a second DataParallel inside the first, which every call reaches beside the dense one.
 class DataParallel {
  public:
-  DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches);
+  enum class Part : std::uint8_t { kDense, kExperts };
+  DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches, Part part = Part::kDense);
 
   /// Parameters, gradients, optimizer states and runtime memory; the parameter gathers that overlap the first forward.
   void begin_step();
@@ -39,9 +44,16 @@ class DataParallel {
   /// What the rank's optimizer works on.
   [[nodiscard]] workload::UpdateShapes update_shapes() const;
 
-  [[nodiscard]] std::int64_t parameters() const { return parameters_; }
+  [[nodiscard]] std::int64_t parameters() const { return parameters_ + (experts_ ? experts_->parameters() : 0); }
+  /// Those that this rank updates.
+  [[nodiscard]] std::int64_t updated() const { return own_updated() + (experts_ ? experts_->updated() : 0); }
 
  private:
+  [[nodiscard]] std::int64_t own(const LayerSlot& layer) const { return part_ == Part::kExperts ? layer.experts : layer.parameters - layer.experts; }
+  [[nodiscard]] const std::vector<std::int64_t>& tensors_of(const LayerSlot& layer) const { return part_ == Part::kExperts ? layer.expert_tensors : layer.tensors; }
+  void gather_first();
+  void reduce_the_rest();
+  void gather_updated();
   struct Bucket {
     std::int64_t parameters = 0;
     std::size_t lowest_layer = 0;  ///< complete after this layer's backward
@@ -68,7 +80,7 @@ class DataParallel {
   void for_tensors(F&& f) const {
     for (const ChunkLayers& chunk : chunks_) {
       for (const LayerSlot& layer : chunk) {
-        for (const std::int64_t n : layer.tensors) f(n);
+        for (const std::int64_t n : tensors_of(layer)) f(n);
       }
     }
   }
@@ -79,16 +91,22 @@ class DataParallel {
   /// Whether a rank is left with its shard of the reduced gradients alone.
   [[nodiscard]] bool scatters() const { return job_.parallelism.zero >= 3 || (job_.parallelism.zero >= 1 && !job_.stack.zero_all_reduces); }
   /// The ranks that share one copy of what is sharded.
-  [[nodiscard]] workload::Axis shard_axis() const { return job_.parallelism.replicas > 1 ? workload::Axis::kDpShard : workload::Axis::kDp; }
+  [[nodiscard]] workload::Axis shard_axis() const {
+    return part_ == Part::kDense && job_.parallelism.replicas > 1 ? workload::Axis::kDpShard : axis_;
+  }
 
   /// What a layer keeps from forward to backward, and may be in host memory.
   [[nodiscard]] std::int64_t kept_bytes(const LayerSlot& layer) const;
-  [[nodiscard]] std::int64_t updated() const { return job_.parallelism.zero >= 1 ? shard(parameters_) : parameters_; }
+  [[nodiscard]] std::int64_t own_updated() const { return job_.parallelism.zero >= 1 ? shard(parameters_) : parameters_; }
+  [[nodiscard]] workload::UpdateShapes own_shapes() const;
 
   RoleBuilder& b_;
   const Job& job_;
   HostMemory host_;
   const std::vector<ChunkLayers>& chunks_;
+  Part part_ = Part::kDense;
+  workload::Axis axis_ = workload::Axis::kDp;
+  std::unique_ptr<DataParallel> experts_;  // of the dense part, where the model has experts
   std::int64_t microbatches_ = 1, group_ = 1, shards_ = 1, parameters_ = 0;
   std::vector<std::vector<Bucket>> buckets_;       // per chunk, in backward order
   std::vector<std::uint32_t> reduced_;             // events of reductions still to wait for

@@ -84,7 +84,7 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
       if (comm != nullptr) {
         piece.collective = true;
         piece.ticket = comm->ticket;
-        piece.index = request_index(requests, Request{comm->axis, comm->kind, comm->bytes, comm->sms});
+        piece.index = request_index(requests, Request{comm->axis, comm->kind, comm->bytes, comm->sms, comm->route});
       } else {
         piece.awaits = true;
         piece.ticket = await->ticket;

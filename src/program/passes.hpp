@@ -49,7 +49,7 @@ struct LayerPasses {
   std::int64_t saved_bytes = 0;    ///< kept from forward to backward
   std::int64_t weight_copies = 0;  ///< bytes of quantised weights that stay through the step
   workload::LayerParameters parameters;
-  std::vector<std::int64_t> parameter_tensors;  ///< elements of each
+  std::vector<std::int64_t> parameter_tensors, expert_tensors;  ///< elements of each; routed experts apart
   std::int64_t word_embedding = 0;  ///< parameters of the matrix that embedding and head share where tied
 };
 

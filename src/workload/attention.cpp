@@ -6,6 +6,7 @@ namespace orrery::workload {
 
 TensorId Writer::attention(const LinearInput& in, const Block& block) {
   window = block.window.value_or(0);
+  if (model.mla) return latent_attention(in);
   const std::int64_t qn = s.tokens * s.q;
   const std::int64_t kvn = s.tokens * s.kv;
   TensorId q = activation("query", qn);
@@ -23,8 +24,11 @@ TensorId Writer::attention(const LinearInput& in, const Block& block) {
   if (model.qk_norm != QkNorm::kNone && !after) norm_queries(q, k);
   if (rotary) rotate(q, k);
   if (after && rotary) norm_queries(q, k);
-  const TensorId o = core_attention(q, k, v);
-  return row_parallel("proj", linear_input("attention_output", o, qn, kNoRegion), s.q, kNoRegion);
+  return attention_projection(core_attention(q, k, v));
+}
+
+TensorId Writer::attention_projection(TensorId o) {
+  return row_parallel("proj", linear_input("attention_output", o, s.tokens * s.o, kNoRegion), s.o, kNoRegion);
 }
 
 TensorId Writer::core_attention(TensorId q, TensorId k, TensorId v) {
@@ -42,16 +46,17 @@ TensorId Writer::core_attention(TensorId q, TensorId k, TensorId v) {
 /// (FlashAttention-2, arXiv:2307.08691, section 3.1.2). Dropout regenerates its mask from a counter.
 TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
   const std::int64_t rows = s.tokens * s.heads;
-  const std::int64_t kvn = s.batch * s.keys * s.kv;
-  Attention work{.batch = s.batch, .seq_q = s.queries, .seq_kv = s.keys, .heads = s.heads, .kv_heads = s.kv_heads, .dim_qk = s.head_dim, .dim_v = s.head_dim,
+  const std::int64_t positions = s.batch * s.keys;
+  Attention work{.batch = s.batch, .seq_q = s.queries, .seq_kv = s.keys, .heads = s.heads, .kv_heads = s.kv_heads, .dim_qk = s.head_dim, .dim_v = s.value_dim,
                  .causal = training.causal, .backward = false, .dtype = act, .window = window, .chunked = model.attention_chunk.has_value(),
                  .softcap = model.attn_softcap.has_value()};
-  const TensorId o = activation("attention_output", s.tokens * s.q);
+  const TensorId o = activation("attention_output", s.tokens * s.o);
   const TensorId lse = tape.tensor("log_sum_exp", 4 * rows);
   tape.forward({"attention", work}, {q, kv.keys, kv.values}, {o, lse}, kCoreAttention);
   work.backward = true;
   tape.on_backward([=, this] {
-    const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("key_rotated_gradient", kvn), dv = activation("value_gradient", kvn);
+    const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("key_rotated_gradient", positions * s.kv);
+    const TensorId dv = activation("value_gradient", positions * s.v);
     const TensorId sum = tape.tensor("query_gradient_fp32", 4 * (s.tokens * s.q + rows));  // and one row sum of dO o a row
     tape.backward({"attention_backward", work}, {tape.gradient(o), q, kv.keys, kv.values, o, lse}, {dq, dk, dv, sum});
     tape.set_gradient(q, dq);
@@ -66,8 +71,9 @@ TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
 TensorId Writer::math_attention(TensorId q, const KeysValues& kv) {
   const std::int64_t group = s.heads / s.kv_heads;
   const std::int64_t kvn = s.batch * s.keys * s.kv;
-  const std::int64_t wide = group * kvn;
-  const std::int64_t qn = s.tokens * s.q;
+  const std::int64_t wide = group * kvn;                  // keys of every query head
+  const std::int64_t wide_v = s.batch * s.keys * s.o;     // and values
+  const std::int64_t on = s.tokens * s.o;
   KeysValues full = kv;
   if (group > 1) {
     full.keys = activation("keys_repeated", wide);
@@ -87,14 +93,14 @@ TensorId Writer::math_attention(TensorId q, const KeysValues& kv) {
   const TensorId probabilities = scores(q, full);
   TensorId dropped = probabilities;
   if (kernels.dropout) dropped = dropout("attention_dropout", probabilities, batch * s.queries * s.keys, kCoreAttention);
-  const TensorId context = activation("context", qn), o = activation("attention_output", qn);
-  tape.forward({"context", product(s.queries, s.head_dim, s.keys, GemmLayout::kNN)}, {dropped, full.values}, {context}, kCoreAttention);
-  stream("permute_context", StreamKind::kPermute, bytes(qn), bytes(qn), 1, {context}, {o}, kCoreAttention);
-  const Gemm to_probabilities = product(s.queries, s.keys, s.head_dim, GemmLayout::kTN), to_values = product(s.keys, s.head_dim, s.queries, GemmLayout::kNT);
+  const TensorId context = activation("context", on), o = activation("attention_output", on);
+  tape.forward({"context", product(s.queries, s.value_dim, s.keys, GemmLayout::kNN)}, {dropped, full.values}, {context}, kCoreAttention);
+  stream("permute_context", StreamKind::kPermute, bytes(on), bytes(on), 1, {context}, {o}, kCoreAttention);
+  const Gemm to_probabilities = product(s.queries, s.keys, s.value_dim, GemmLayout::kTN), to_values = product(s.keys, s.value_dim, s.queries, GemmLayout::kNT);
   tape.on_backward([=, this] {
-    const TensorId dcontext = activation("context_gradient", qn), dv = activation("values_gradient", wide);
+    const TensorId dcontext = activation("context_gradient", on), dv = activation("values_gradient", wide_v);
     const TensorId dp = activation("probabilities_gradient", batch * s.queries * s.keys);
-    backward_stream("permute_context_backward", StreamKind::kPermute, bytes(qn), bytes(qn), 1, {tape.gradient(o)}, {dcontext});
+    backward_stream("permute_context_backward", StreamKind::kPermute, bytes(on), bytes(on), 1, {tape.gradient(o)}, {dcontext});
     tape.backward({"probabilities_gradient", to_probabilities}, {dcontext, full.values}, {dp});
     tape.backward({"values_gradient", to_values}, {dcontext, dropped}, {dv});
     tape.set_gradient(dropped, dp);

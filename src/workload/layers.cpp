@@ -40,8 +40,8 @@ Layer decoder_layer(const Model& m, const Training& t, const Shard& shard, const
   if (!m.pre_norms) return w.tape.finish(normed_after(w, x, block), recompute_policy(t, k));
   TensorId y = w.attention(w.norm("norm1", x, true), block);
   if (m.post_norms) y = w.norm("post_norm1", y, false).plain;
-  const auto [z, normed] = w.residual_norm("residual1", x, y, m.attention_out_bias, "norm2");
-  y = w.mlp(normed);
+  const auto [z, normed] = w.residual_norm("residual1", x, y, m.attention_out_bias, "norm2", !block.moe);
+  y = block.moe ? w.experts(normed) : w.mlp(normed);
   if (m.post_norms) y = w.norm("post_norm2", y, false).plain;
   return w.tape.finish(w.residual("residual2", z, y, m.mlp_bias), recompute_policy(t, k));
 }
@@ -82,9 +82,11 @@ std::string name_of(LayerKind kind, const Block& block) {
 }
 }  // namespace
 
-Variation varies(const Model&, const Training& t, const Shard& shard) {
+Variation varies(const Model& m, const Training& t, const Shard& shard) {
   Variation v;
   v.by_cp = shard.cp > 1 && t.causal && shard.cp_method != CpMethod::kUlysses;  // what a rank's queries see depends on where they stand
+  // Loads that differ by expert split the group, unless they are the same on every rank by chance.
+  if (m.moe && m.moe->load != ExpertLoad::kBalanced && shard.ep > 1) v.by_ep = true;
   return v;
 }
 

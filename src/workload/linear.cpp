@@ -69,10 +69,10 @@ TensorId Writer::gather(const std::string& name, TensorId part, std::int64_t who
 }
 
 /// The weight gradient of one product and, where no GEMM epilogue adds it to the main gradient, the kernel that does.
-void Writer::weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype) {
+void Writer::weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype, std::int64_t tokens) {
   const std::int64_t n = p.width * in_width;
   const bool fused = shard.gradient_buffer && kernels.gradient_accumulation_fusion && training.grad_dtype == DType::kFp32;
-  Gemm gemm{.m = p.width, .n = in_width, .k = s.tokens, .in = dtype, .out = fused ? DType::kFp32 : act, .layout = GemmLayout::kNT, .accumulate = fused};
+  Gemm gemm{.m = p.width, .n = in_width, .k = tokens, .in = dtype, .out = fused ? DType::kFp32 : act, .layout = GemmLayout::kNT, .accumulate = fused};
   std::vector<TensorId> reads = gradients;
   reads.push_back(in);
   if (fused || !shard.gradient_buffer) {
@@ -182,7 +182,7 @@ void Writer::column_backward(const std::string& name, const LinearInput& in, std
   }
   if (overlaps && !bulk && again != whole) tape.backward({"all_gather_" + name, gather_again}, {in.column}, {again}, true);
   if (gather_again.ticket >= 0) tape.backward({"wait_" + name, Await{gather_again.ticket}}, {}, {}, true);
-  for (std::size_t i = 0; i < products.size(); ++i) weight_gradient(products[i], in_width, dys[i], again, dtype);
+  for (std::size_t i = 0; i < products.size(); ++i) weight_gradient(products[i], in_width, dys[i], again, dtype, s.tokens);
   if (scattering >= 0) tape.backward({"wait_" + name + "_gradient", Await{scattering}}, {}, {});
   tape.add_gradient(in.plain, dx, bytes(s.shard_tokens * in_width));
 }
@@ -233,7 +233,7 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
       input_gradient(s.tokens);
     }
     dy = whole;
-    weight_gradient(product, in_width, {dy}, in.column, dtype);
+    weight_gradient(product, in_width, {dy}, in.column, dtype, s.tokens);
     tape.add_gradient(in.plain, dx, bytes(s.tokens * in_width));
   });
   return out;

@@ -5,73 +5,75 @@ namespace orrery::workload {
 
 /// Gated: act(gate) * up in one kernel, or two. Not gated: bias and activation in one kernel, or two. ReLU's derivative is read off its
 /// result, so its argument is not kept.
-LinearInput Writer::activate(const std::vector<TensorId>& ins) {
-  const std::int64_t n = s.tokens * s.ffn;
+LinearInput Writer::activate(const std::string& name, const std::vector<TensorId>& ins, std::int64_t n, TensorId weights, Regions regions) {
   const std::int64_t size = bytes(n);
   const bool fused = kernels.fused_bias_activation;
-  const Regions regions = kMlp | kMlpActivation;
   LinearInput out;
   const bool writes_quantised = format.fuses && fused;
   std::int64_t write = size;
   std::vector<TensorId> makes;
   if (writes_quantised) {
-    out.plain = tape.tensor("activation_output", 0);
-    quantised_copies("activation_output", n, out);
+    out.plain = tape.tensor(name + "activation_output", 0);
+    quantised_copies(name + "activation_output", n, out);
     write = format.all(n);
     makes = {out.row, out.column};
   } else {
-    out.plain = out.row = out.column = activation("activation_output", n);
+    out.plain = out.row = out.column = activation(name + "activation_output", n);
     makes = {out.plain};
   }
   const bool gated = model.gated_mlp;
   const TensorId plain = out.plain;
   const bool relu_alone = model.activation == Activation::kRelu && !gated;
   std::vector<TensorId> saved = ins;
+  std::vector<TensorId> read_last = ins;  // of the kernel that makes the result
   if (relu_alone) saved = {writes_quantised ? out.column : plain};
+  if (weights != kNoTensor) saved.push_back(weights), read_last.push_back(weights);
   if (fused) {
-    stream("activation", StreamKind::kElementwise, (gated ? 2 : 1) * size, write, 1, ins, makes, regions);
+    stream(name + "activation", StreamKind::kElementwise, (gated ? 2 : 1) * size, write, 1, read_last, makes, regions);
   } else if (gated) {
-    const TensorId opened = activation("gate_activated", n);
+    const TensorId opened = activation(name + "gate_activated", n);
     saved.push_back(opened);
-    stream("activation", StreamKind::kElementwise, size, size, 1, {ins[0]}, {opened}, regions);
-    stream("gate", StreamKind::kElementwise, 2 * size, size, 1, {opened, ins[1]}, makes, regions);
+    stream(name + "activation", StreamKind::kElementwise, size, size, 1, {ins[0]}, {opened}, regions);
+    stream(name + "gate", StreamKind::kElementwise, 2 * size, size, 1, weights != kNoTensor ? std::vector{opened, ins[1], weights} : std::vector{opened, ins[1]}, makes, regions);
   } else {
     // A squared ReLU is two kernels; the bias, where there is one, has had its own.
     const int launches = model.activation == Activation::kRelu2 ? 2 : 1;
-    stream("activation", StreamKind::kElementwise, launches * size, launches * size, launches, ins, makes, regions);
+    stream(name + "activation", StreamKind::kElementwise, launches * size, launches * size, launches, read_last, makes, regions);
   }
-  if (format.on && !writes_quantised) out = linear_input("activation_output", plain, n, regions);
+  if (format.on && !writes_quantised) out = linear_input(name + "activation_output", plain, n, regions);
   tape.on_backward([=, this] {
     std::vector<TensorId> gradients;
-    for (std::size_t i = 0; i < ins.size(); ++i) gradients.push_back(activation("activation_input_gradient", n));
+    for (std::size_t i = 0; i < ins.size(); ++i) gradients.push_back(activation(name + "activation_input_gradient", n));
     std::vector<TensorId> reads = saved;
     reads.push_back(tape.gradient(plain));
     // Gated: dy, g, u read and dg, du written, or three kernels of three passes each. Not gated: dy and x read, dx written.
     const std::int64_t read = gated ? (fused ? 3 : 6) * size : 2 * size;
     const std::int64_t made = gated ? (fused ? 2 : 3) * size : size;
-    backward_stream("activation_backward", StreamKind::kElementwise, read, made, gated && !fused ? 3 : 1, reads, gradients);
+    backward_stream(name + "activation_backward", StreamKind::kElementwise, read, made, gated && !fused ? 3 : 1, reads, gradients);
     for (std::size_t i = 0; i < ins.size(); ++i) tape.set_gradient(ins[i], gradients[i]);
+    // The probabilities' gradient is a dot product a row that the same kernel takes; it weighs nothing beside the rows.
+    if (weights != kNoTensor) tape.set_gradient(weights, gradients.front());
   });
   return out;
 }
 
-TensorId Writer::mlp(const LinearInput& in) {
-  const std::int64_t n = s.tokens * s.ffn;
+TensorId Writer::mlp(const LinearInput& in, const std::string& name, std::int64_t ffn) {
+  const std::int64_t n = s.tokens * ffn;
   std::vector<TensorId> ups;
   std::vector<Product> products;
   if (model.gated_mlp) {
-    ups = {activation("gate", n), activation("up", n)};
+    ups = {activation(name + "gate", n), activation(name + "up", n)};
     if (kernels.fused_projections) {
-      products = {{"gate_up", 2 * s.ffn, model.mlp_bias, ups}};
+      products = {{name + "gate_up", 2 * ffn, model.mlp_bias, ups}};
     } else {
-      products = {{"gate", s.ffn, model.mlp_bias, {ups[0]}}, {"up", s.ffn, model.mlp_bias, {ups[1]}}};
+      products = {{name + "gate", ffn, model.mlp_bias, {ups[0]}}, {name + "up", ffn, model.mlp_bias, {ups[1]}}};
     }
   } else {
-    ups = {activation("up", n)};
-    products = {{"up", s.ffn, model.mlp_bias, ups}};
+    ups = {activation(name + "up", n)};
+    products = {{name + "up", ffn, model.mlp_bias, ups}};
   }
-  column_parallel("mlp", in, s.hidden, products, true, kMlp);
-  return row_parallel("down", activate(ups), s.ffn, kMlp);
+  column_parallel(name + "mlp", in, s.hidden, products, true, kMlp);
+  return row_parallel(name + "down", activate(name, ups, n, kNoTensor, kMlp | kMlpActivation), ffn, kMlp);
 }
 
 }  // namespace orrery::workload

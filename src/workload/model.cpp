@@ -48,6 +48,8 @@ constexpr std::array kMasters{std::pair{std::string_view("fp32"), Master::kFp32}
                               std::pair{std::string_view("remainder"), Master::kRemainder}};
 constexpr std::array kFusions{std::pair{std::string_view("none"), Fusion::kNone}, std::pair{std::string_view("framework"), Fusion::kFramework},
                               std::pair{std::string_view("compiled"), Fusion::kCompiled}};
+constexpr std::array kGroupLaunches{std::pair{std::string_view("one_kernel"), GroupLaunch::kOneKernel}, std::pair{std::string_view("many_streams"), GroupLaunch::kManyStreams},
+                                    std::pair{std::string_view("one_by_one"), GroupLaunch::kOneByOne}};
 constexpr std::array kModes{std::pair{std::string_view("none"), RecomputeMode::kNone}, std::pair{std::string_view("selective"), RecomputeMode::kSelective},
                             std::pair{std::string_view("full"), RecomputeMode::kFull}};
 
@@ -99,9 +101,15 @@ constexpr double kMostParameters = 0x1p56;
 
 double parameters_in_double(const Model& m) {
   const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  double more = 0;
+  if (m.moe) more += d(m.layers + m.mtp_layers) * (d(m.hidden) + 1) * (d(m.moe->experts) * (1 + 3 * d(m.moe->expert_ffn)) + 3 * d(m.moe->shared_ffn));
+  if (m.mla) {
+    const double ranks = d(m.mla->q_lora_rank.value_or(0)) + d(m.mla->kv_lora_rank) + d(m.mla->qk_rope_head_dim);
+    more += d(m.layers + m.mtp_layers) * (ranks + d(m.hidden)) * (d(m.hidden) + d(m.heads) * (d(m.head_dim) + d(m.mla->qk_nope_head_dim) + d(m.mla->v_head_dim)));
+  }
   const double q = d(m.heads) * d(m.head_dim);
   const double kv = d(m.kv_heads) * d(m.head_dim);
-  return d(m.layers) * (d(m.hidden) * (2 * q + 2 * kv + 3 * d(m.ffn_hidden) + 16) + 2 * q + 2 * d(m.ffn_hidden)) +
+  return more + d(m.layers + 2 * m.mtp_layers) * (d(m.hidden) * (2 * q + 2 * kv + 3 * d(m.ffn_hidden) + 16) + 2 * q + 2 * d(m.ffn_hidden)) +
          d(m.hidden) * (2 * d(m.vocab) + d(m.max_positions.value_or(0)) + 4);
 }
 
@@ -118,6 +126,73 @@ void check_members(const Model& m, const std::string& file, const std::string& p
   }
   if (m.rotary_dim && *m.rotary_dim > m.head_dim) add("rotary_dim", fmt::format("{} is more than the {} elements of a head", *m.rotary_dim, m.head_dim));
   if (m.norm_bias && !m.norm_weight) add("norm_bias", "norms without a weight have no bias; unset it");
+}
+
+Moe read_moe(const Value& v) {
+  Moe moe;
+  moe.experts = v.at("experts").as_int();
+  moe.experts_per_token = v.at("experts_per_token").as_int();
+  moe.expert_ffn = v.at("expert_ffn").as_int();
+  moe.shared_ffn = number(v.at("shared_ffn"), number(v.at("shared_experts"), 0) * moe.expert_ffn);
+  moe.dense_layers = number(v.at("dense_layers"), 0);
+  moe.every = number(v.at("every"), 1);
+  if (const Value& c = v.at("capacity_factor"); !c.is_null()) moe.capacity_factor = c.as_double();
+  if (const Value& g = v.at("group_limit"); !g.is_null()) moe.group_limit = g.as_int();
+  moe.router_bias = flag(v.at("router_bias"), false);
+  const Value& load = v.at("load");
+  if (load.is_string()) {
+    moe.load = load.as_string() == "multinomial" ? ExpertLoad::kMultinomial : ExpertLoad::kBalanced;
+  } else if (load.is_object() && !load.at("zipf").is_null()) {
+    moe.load = ExpertLoad::kZipf;
+    moe.zipf = load.at("zipf").as_double();
+  } else if (load.is_object()) {
+    moe.load = ExpertLoad::kHistogram;
+    for (const Value& w : load.at("histogram").items()) moe.histogram.push_back(w.as_double());
+  }
+  return moe;
+}
+
+void check_moe(const Model& m, const std::string& file, const std::string& pointer, Diagnostics& problems) {
+  const Moe& moe = *m.moe;
+  const auto here = [&](const char* member, std::string text) { problems.push_back({file, pointer + "/moe/" + member, std::move(text)}); };
+  if (moe.experts_per_token > moe.experts) here("experts_per_token", fmt::format("{} of {} experts cannot be visited; use at most {}", moe.experts_per_token, moe.experts, moe.experts));
+  if (moe.dense_layers > m.layers) here("dense_layers", fmt::format("{} leading layers are more than the model's {}", moe.dense_layers, m.layers));
+  if (moe.load == ExpertLoad::kHistogram) {
+    if (static_cast<std::int64_t>(moe.histogram.size()) != moe.experts) {
+      here("load/histogram", fmt::format("{} loads given for {} experts; give one each", moe.histogram.size(), moe.experts));
+    } else if (std::any_of(moe.histogram.begin(), moe.histogram.end(), [](double w) { return w < 0; }) ||
+               std::all_of(moe.histogram.begin(), moe.histogram.end(), [](double w) { return w == 0; })) {
+      here("load/histogram", "loads are relative: none is negative and not all are zero");
+    }
+  }
+  if (m.mlp_bias) problems.push_back({file, pointer + (m.linear_bias ? "/linear_bias" : "/mlp_bias"), "experts with biases are not built yet; use false"});
+  if (m.parallel_block != ParallelBlock::kNone) problems.push_back({file, pointer + "/parallel_block", "experts in a parallel branch are not built yet; leave it out"});
+  if (!m.pre_norms) problems.push_back({file, pointer + "/pre_norms", "experts without a norm before them are not built yet; use true"});
+}
+
+/// Heads of a latent attention have a key of both parts each.
+void read_mla(const Value& v, Model& m, const Value& model, const std::string& file, const std::string& pointer, Diagnostics& problems) {
+  Mla a;
+  if (const Value& q = v.at("q_lora_rank"); !q.is_null()) a.q_lora_rank = q.as_int();
+  a.kv_lora_rank = v.at("kv_lora_rank").as_int();
+  a.qk_nope_head_dim = v.at("qk_nope_head_dim").as_int();
+  a.qk_rope_head_dim = v.at("qk_rope_head_dim").as_int();
+  a.v_head_dim = v.at("v_head_dim").as_int();
+  const std::int64_t dim = a.qk_nope_head_dim + a.qk_rope_head_dim;
+  if (const Value& kv = model.at("kv_heads"); !kv.is_null() && kv.as_int() != m.heads)
+    problems.push_back({file, pointer + "/kv_heads", fmt::format("latent attention gives each of {} heads a key and a value of its own; leave kv_heads out or use {}", m.heads, m.heads)});
+  // hidden / heads is what a document that does not say is resolved to.
+  if (const Value& d = model.at("head_dim"); !d.is_null() && d.as_int() != dim && d.as_int() != m.hidden / m.heads)
+    problems.push_back({file, pointer + "/head_dim", fmt::format("heads of latent attention have qk_nope_head_dim {} + qk_rope_head_dim {}; leave head_dim out or use {}", a.qk_nope_head_dim,
+                                                                 a.qk_rope_head_dim, dim)});
+  struct Flag { const char* name; bool on; };
+  for (const Flag& f : {Flag{"qkv_bias", m.qkv_bias && !m.linear_bias}, Flag{"linear_bias", m.linear_bias}, Flag{"attention_sinks", m.attention_sinks}, Flag{"qk_norm", m.qk_norm != QkNorm::kNone},
+                        Flag{"attention_out_bias", m.attention_out_bias && !m.linear_bias}})
+    if (f.on) problems.push_back({file, pointer + "/" + f.name, "true beside mla is not built yet; use false"});
+  if (m.position != Position::kRotary) problems.push_back({file, pointer + "/position", "latent attention carries rotary positions; use \"rotary\""});
+  m.kv_heads = m.heads;
+  m.head_dim = dim;
+  m.mla = a;
 }
 
 }  // namespace
@@ -161,7 +236,12 @@ Result<Model> read_model(const Value& v, const std::string& file, const std::str
   if (const Value& cap = v.at("attn_softcap"); !cap.is_null()) m.attn_softcap = cap.as_double();
   if (const Value& cap = v.at("final_softcap"); !cap.is_null()) m.final_softcap = cap.as_double();
 
+  m.mtp_layers = number(v.at("mtp_layers"), 0);
+  if (const Value& moe = v.at("moe"); !moe.is_null()) m.moe = read_moe(moe);
+
   Diagnostics problems;
+  if (m.moe) check_moe(m, file, pointer, problems);
+  if (const Value& mla = v.at("mla"); !mla.is_null()) read_mla(mla, m, v, file, pointer, problems);
   if (m.kv_heads < 1 || m.heads % m.kv_heads != 0) {
     problems.push_back({file, pointer + "/kv_heads", fmt::format("{} heads cannot share {} key and value heads evenly; use a divisor of {}", m.heads, m.kv_heads, m.heads)});
   }
@@ -229,6 +309,13 @@ StackKernels read_stack_kernels(const Value& stack) {
   k.pytorch_ring = v.at("ring_attention").is_string() && v.at("ring_attention").as_string() == "pytorch";
   k.zero_grad_buffer = flag(v.at("zero_grad_buffer"), k.zero_grad_buffer);
   k.grad_scale_kernel = flag(v.at("grad_scale_kernel"), k.grad_scale_kernel);
+  k.expert_gemm = pick(v.at("expert_gemm"), kGroupLaunches, k.expert_gemm);
+  k.fused_permute = flag(v.at("fused_permute"), k.fused_permute);
+  k.fused_router = flag(v.at("fused_router"), k.fused_router);
+  k.fp32_router = flag(v.at("fp32_router"), k.fp32_router);
+  k.fp8_dispatch = flag(v.at("fp8_dispatch"), k.fp8_dispatch);
+  k.exchange_sms = static_cast<int>(number(v.at("exchange_sms"), k.exchange_sms));
+  k.weights_inside_experts = flag(v.at("weights_inside_experts"), k.weights_inside_experts);
   return k;
 }
 

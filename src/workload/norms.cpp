@@ -24,8 +24,7 @@ Cost eager_rms_backward(std::int64_t n, std::int64_t e) {
 
 }  // namespace
 
-LinearInput Writer::norm_output(const std::string& name, bool for_quantised_linear, bool& fused_quantise) {
-  const std::int64_t n = s.shard_tokens * s.hidden;
+LinearInput Writer::norm_output(const std::string& name, bool for_quantised_linear, std::int64_t n, bool& fused_quantise) {
   fused_quantise = for_quantised_linear && format.fuses && kernels.fused_norm;
   LinearInput out;
   if (!fused_quantise) {
@@ -37,12 +36,12 @@ LinearInput Writer::norm_output(const std::string& name, bool for_quantised_line
   return out;
 }
 
-LinearInput Writer::norm(const std::string& name, TensorId x, bool for_quantised_linear) {
-  const std::int64_t n = s.shard_tokens * s.hidden;
+LinearInput Writer::norm(const std::string& name, TensorId x, bool for_quantised_linear, std::int64_t width, Regions regions) {
+  const std::int64_t n = s.shard_tokens * (width > 0 ? width : s.hidden);
   const std::int64_t e = bytes(1);
   const bool eager = model.norm == Norm::kRms && !kernels.fused_norm;
   bool fused_quantise = false;
-  LinearInput out = norm_output(name, for_quantised_linear, fused_quantise);
+  LinearInput out = norm_output(name, for_quantised_linear, n, fused_quantise);
   std::vector<TensorId> saved = {x};
   if (eager) {
     // Squaring keeps the fp32 input and the weight keeps what it multiplies, both for autograd.
@@ -52,23 +51,22 @@ LinearInput Writer::norm(const std::string& name, TensorId x, bool for_quantised
     std::vector<TensorId> makes = {out.plain, scaled};
     if (wide != x) makes.push_back(wide);
     const Cost c = eager_rms_forward(n, e);
-    stream(name, StreamKind::kNorm, c.read, c.write, c.kernels, {x}, makes, kNormRegion);
+    stream(name, StreamKind::kNorm, c.read, c.write, c.kernels, {x}, makes, regions);
   } else if (fused_quantise) {
-    stream(name, StreamKind::kNorm, e * n, format.all(n), 1, {x}, {out.row, out.column}, kNormRegion);
+    stream(name, StreamKind::kNorm, e * n, format.all(n), 1, {x}, {out.row, out.column}, regions);
   } else {
-    stream(name, StreamKind::kNorm, e * n, e * n, 1, {x}, {out.plain}, kNormRegion);
+    stream(name, StreamKind::kNorm, e * n, e * n, 1, {x}, {out.plain}, regions);
   }
   const TensorId plain = out.plain;
   if (for_quantised_linear && format.on && !fused_quantise) {
-    out = linear_input(name + "_output", plain, n, kNormRegion);
+    out = linear_input(name + "_output", plain, n, regions);
   }
-  tape.on_backward([this, name, x, saved, out, eager] { norm_backward(name, x, saved, out, eager); });
+  tape.on_backward([this, name, x, saved, out, n, eager] { norm_backward(name, x, saved, out, n, eager); });
   return out;
 }
 
 /// dx from dy and x; a second small kernel reduces the weight's gradient over tokens. A compiler reads the residual's gradient on the way.
-void Writer::norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, bool eager) {
-  const std::int64_t n = s.shard_tokens * s.hidden;
+void Writer::norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, std::int64_t n, bool eager) {
   const std::int64_t e = bytes(1);
   const TensorId dx = activation(name + "_gradient", n);
   std::vector<TensorId> reads = saved;
@@ -145,10 +143,10 @@ TensorId Writer::residual(const std::string& name, TensorId x, TensorId y, bool 
   return out;
 }
 
-std::pair<TensorId, LinearInput> Writer::residual_norm(const std::string& name, TensorId x, TensorId y, bool bias, const std::string& norm_name) {
+std::pair<TensorId, LinearInput> Writer::residual_norm(const std::string& name, TensorId x, TensorId y, bool bias, const std::string& norm_name, bool for_quantised_linear) {
   if (!fuse_residual) {
     const TensorId z = residual(name, x, y, bias);
-    return {z, norm(norm_name, z, true)};
+    return {z, norm(norm_name, z, for_quantised_linear)};
   }
   const std::int64_t n = s.shard_tokens * s.hidden;
   const std::int64_t e = bytes(1);
@@ -156,7 +154,7 @@ std::pair<TensorId, LinearInput> Writer::residual_norm(const std::string& name, 
   const TensorId z = activation(name + "_output", n);
   const TensorId mask = drops ? tape.tensor(name + "_dropout_mask", n) : kNoTensor;
   bool fused_quantise = false;
-  LinearInput out = norm_output(norm_name, true, fused_quantise);
+  LinearInput out = norm_output(norm_name, for_quantised_linear, n, fused_quantise);
   std::vector<TensorId> makes = {z};
   std::int64_t write = e * n + (drops ? n : 0);
   if (drops) makes.push_back(mask);
@@ -179,8 +177,8 @@ std::pair<TensorId, LinearInput> Writer::residual_norm(const std::string& name, 
     tape.set_gradient(x, dz);
     tape.set_gradient(y, dy);
   });
-  if (format.on && !fused_quantise) out = linear_input(norm_name + "_output", out.plain, n, kNoRegion);
-  tape.on_backward([this, norm_name, z = z, out] { norm_backward(norm_name, z, {z}, out, false); });
+  if (for_quantised_linear && format.on && !fused_quantise) out = linear_input(norm_name + "_output", out.plain, n, kNoRegion);
+  tape.on_backward([this, norm_name, z = z, out, n] { norm_backward(norm_name, z, {z}, out, n, false); });
   return {z, out};
 }
 

@@ -73,6 +73,12 @@ const char* to_string(Axis a) {
   ORRERY_ASSERT(false, "the switch names every axis");
 }
 
+Flops GroupedGemm::flops() const {
+  double sum = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) sum += group(i).flops().value();
+  return Flops(sum);
+}
+
 // FlashAttention-2 (arXiv:2307.08691, section 4.1) counts 4 s^2 d n forward, half of it under a causal mask, and 2.5 times that
 // backward. With unequal head dims the forward is one product over d_qk and one over d_v; the backward recomputes QK^T (d_qk) and
 // has dV, dP (d_v each), dQ, dK (d_qk each): 3 d_qk + 2 d_v.

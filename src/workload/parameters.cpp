@@ -18,25 +18,73 @@ std::int64_t norms_of_layer(const Model& m) {
   return (m.pre_norms ? 2 : 0) + (m.post_norms ? 2 : 0);
 }
 
-LayerParameters decoder(const Model& m, std::int64_t tp) {
+/// Queries, keys and values by latents: the projections down and their norms are on every rank, those up split by head.
+void latent_attention(const Model& m, std::int64_t tp, LayerParameters& p) {
+  const Mla& a = *m.mla;
+  const std::int64_t heads = ceil_div(m.heads, tp), q = heads * m.head_dim;
+  if (a.q_lora_rank) {
+    p.replicated += *a.q_lora_rank * (m.hidden + 1);
+    p.sharded += *a.q_lora_rank * q;
+    p.matrices.push_back({*a.q_lora_rank, m.hidden});
+    p.matrices.push_back({q, *a.q_lora_rank});
+    ++p.vectors;
+  } else {
+    p.sharded += m.hidden * q;
+    p.matrices.push_back({q, m.hidden});
+  }
+  p.matrices.push_back({a.kv_lora_rank + a.qk_rope_head_dim, m.hidden});
+  p.matrices.push_back({heads * (a.qk_nope_head_dim + a.v_head_dim), a.kv_lora_rank});
+  p.matrices.push_back({m.hidden, heads * a.v_head_dim});
+  ++p.vectors;
+  p.replicated += m.hidden * (a.kv_lora_rank + a.qk_rope_head_dim) + a.kv_lora_rank;
+  p.sharded += a.kv_lora_rank * heads * (a.qk_nope_head_dim + a.v_head_dim) + heads * a.v_head_dim * m.hidden;
+}
+
+void attention(const Model& m, std::int64_t tp, LayerParameters& p) {
+  if (m.mla) return latent_attention(m, tp, p);
   const std::int64_t q = ceil_div(m.heads, tp) * m.head_dim;
   const std::int64_t kv = ceil_div(m.kv_heads, tp) * m.head_dim;
-  const std::int64_t f = ceil_div(m.ffn_hidden, tp);
-  const std::int64_t up = m.gated_mlp ? 2 * f : f;
-  LayerParameters p;
-  p.sharded = m.hidden * (q + 2 * kv) + q * m.hidden + m.hidden * (up + f);
+  p.sharded += m.hidden * (q + 2 * kv) + q * m.hidden;
+  // Query, key and value apart, as gate and up below: one matrix each, however a stack joins their products.
+  p.matrices.insert(p.matrices.end(), {{q, m.hidden}, {kv, m.hidden, 2}, {m.hidden, q}});
+  p.vectors += (m.qkv_bias ? 1 : 0) + (m.attention_out_bias ? 1 : 0) + (m.attention_sinks ? 1 : 0) + (m.qk_norm == QkNorm::kNone || m.qk_norm == QkNorm::kUnweighted ? 0 : 2);
   if (m.qkv_bias) p.sharded += q + 2 * kv;
-  if (m.mlp_bias) p.sharded += up;
   if (m.attention_sinks) p.sharded += ceil_div(m.heads, tp);
-  p.replicated = norms_of_layer(m) * norm_parameters(m);
   if (m.attention_out_bias) p.replicated += m.hidden;
-  if (m.mlp_bias) p.replicated += m.hidden;
   if (m.qk_norm == QkNorm::kHead) p.replicated += 2 * m.head_dim;
   if (m.qk_norm == QkNorm::kEachHead || m.qk_norm == QkNorm::kFull) p.sharded += q + kv;
-  // Query, key and value apart, gate and up apart: one matrix each, however a stack joins their products.
-  p.matrices = {{q, m.hidden}, {kv, m.hidden, 2}, {m.hidden, q}, {f, m.hidden, m.gated_mlp ? 2 : 1}, {m.hidden, f}};
-  p.vectors = norms_of_layer(m) * norm_vectors(m) + (m.qkv_bias ? 1 : 0) + (m.attention_out_bias ? 1 : 0) + (m.mlp_bias ? 2 : 0) + (m.attention_sinks ? 1 : 0) +
-              (m.qk_norm == QkNorm::kNone || m.qk_norm == QkNorm::kUnweighted ? 0 : 2);
+}
+
+void mlp(const Model& m, std::int64_t f, LayerParameters& p) {
+  const std::int64_t up = m.gated_mlp ? 2 * f : f;
+  p.sharded += m.hidden * (up + f);
+  p.matrices.insert(p.matrices.end(), {{f, m.hidden, m.gated_mlp ? 2 : 1}, {m.hidden, f}});
+  p.vectors += m.mlp_bias ? 2 : 0;
+  if (m.mlp_bias) p.sharded += up, p.replicated += m.hidden;
+}
+
+void experts(const Model& m, const Shard& s, LayerParameters& p) {
+  const Moe& moe = *m.moe;
+  p.replicated += moe.experts * (m.hidden + (moe.router_bias ? 1 : 0));
+  const std::int64_t local = moe.experts / s.ep, width = ceil_div(moe.expert_ffn, s.etp);
+  p.experts = local * m.hidden * width * (m.gated_mlp ? 3 : 2);
+  p.matrices.push_back({moe.experts, m.hidden, 1, false});  // the router is no hidden matrix: AdamW updates it
+  p.matrices.push_back({width, m.hidden, local * (m.gated_mlp ? 2 : 1), true, true});
+  p.matrices.push_back({m.hidden, width, local, true, true});
+  p.vectors += moe.router_bias ? 1 : 0;
+  if (moe.shared_ffn > 0) mlp(m, ceil_div(moe.shared_ffn, s.tp), p);
+}
+
+LayerParameters decoder(const Model& m, const Shard& s, const Block& block) {
+  LayerParameters p;
+  p.replicated = norms_of_layer(m) * norm_parameters(m);
+  p.vectors = norms_of_layer(m) * norm_vectors(m);
+  attention(m, s.tp, p);
+  if (block.moe) {
+    experts(m, s, p);
+  } else {
+    mlp(m, ceil_div(m.ffn_hidden, s.tp), p);
+  }
   return p;
 }
 
@@ -49,9 +97,9 @@ std::int64_t padded_vocab(const Model& m, const Shard& s) {
 
 std::int64_t word_embedding_parameters(const Model& m, const Shard& s) { return padded_vocab(m, s) / s.tp * m.hidden; }
 
-LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s, const Block&) {
+LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s, const Block& block) {
   switch (kind) {
-    case LayerKind::kDecoder: return decoder(m, s.tp);
+    case LayerKind::kDecoder: return decoder(m, s, block);
     case LayerKind::kEmbedding: {
       LayerParameters p{.sharded = word_embedding_parameters(m, s)};
       p.matrices.push_back({padded_vocab(m, s) / s.tp, m.hidden, 1, false});
@@ -75,34 +123,62 @@ LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s,
   return {};
 }
 
+namespace {
+/// The matrices of an MLP of local width f: up (with gate in it where fused) and down.
+void mlp_matrices(const Model& m, std::int64_t f, bool fused, std::vector<std::int64_t>& out) {
+  if (m.gated_mlp && !fused) out.push_back(m.hidden * f);
+  out.push_back(m.hidden * (m.gated_mlp && fused ? 2 * f : f));
+  out.push_back(f * m.hidden);
+}
+
+void attention_matrices(const Model& m, std::int64_t tp, bool fused, std::vector<std::int64_t>& out) {
+  const std::int64_t q = ceil_div(m.heads, tp) * m.head_dim, kv = ceil_div(m.kv_heads, tp) * m.head_dim;
+  if (m.mla) {
+    const Mla& a = *m.mla;
+    const std::int64_t heads = ceil_div(m.heads, tp);
+    if (a.q_lora_rank) {
+      out.insert(out.end(), {m.hidden * *a.q_lora_rank, *a.q_lora_rank * q});
+    } else {
+      out.push_back(m.hidden * q);
+    }
+    out.insert(out.end(), {m.hidden * (a.kv_lora_rank + a.qk_rope_head_dim), a.kv_lora_rank * heads * (a.qk_nope_head_dim + a.v_head_dim), heads * a.v_head_dim * m.hidden});
+  } else if (fused) {
+    out.insert(out.end(), {m.hidden * (q + 2 * kv), q * m.hidden});
+  } else {
+    out.insert(out.end(), {m.hidden * q, m.hidden * kv, m.hidden * kv, q * m.hidden});
+  }
+}
+}  // namespace
+
 std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& m, const Shard& s, bool fused_projections, const Block& block) {
   const LayerParameters all = layer_parameters(kind, m, s, block);
   std::vector<std::int64_t> matrices;
   if (kind == LayerKind::kDecoder) {
-    const std::int64_t q = ceil_div(m.heads, s.tp) * m.head_dim, kv = ceil_div(m.kv_heads, s.tp) * m.head_dim, f = ceil_div(m.ffn_hidden, s.tp);
-    if (fused_projections) {
-      matrices = {m.hidden * (q + 2 * kv), q * m.hidden};
+    attention_matrices(m, s.tp, fused_projections, matrices);
+    if (!block.moe) {
+      mlp_matrices(m, ceil_div(m.ffn_hidden, s.tp), fused_projections, matrices);
     } else {
-      matrices = {m.hidden * q, m.hidden * kv, m.hidden * kv, q * m.hidden};
-    }
-    if (block.moe) {
-      matrices.push_back(all.experts);
-    } else {
-      if (m.gated_mlp && !fused_projections) matrices.push_back(m.hidden * f);
-      matrices.push_back(m.hidden * (m.gated_mlp && fused_projections ? 2 * f : f));
-      matrices.push_back(f * m.hidden);
+      matrices.push_back(m.hidden * m.moe->experts);
+      if (m.moe->shared_ffn > 0) mlp_matrices(m, ceil_div(m.moe->shared_ffn, s.tp), fused_projections, matrices);
     }
   } else {
     matrices.push_back(word_embedding_parameters(m, s));
   }
   std::vector<std::int64_t> out;
-  std::int64_t rest = all.total();
+  std::int64_t rest = all.total() - all.experts;
   for (const std::int64_t n : matrices) {
     if (n <= 0 || n > rest) continue;
     out.push_back(n);
     rest -= n;
   }
-  if (rest > 0) out.push_back(rest);  // norms, biases, positions, routers: together, for they are small
+  if (rest > 0) out.push_back(rest);  // norms, biases, positions: together, for they are small
+  return out;
+}
+
+std::vector<std::int64_t> expert_tensors(const Model& m, const Shard& s, bool fused_projections, const Block& block) {
+  std::vector<std::int64_t> out;
+  if (!block.moe) return out;
+  for (std::int64_t e = 0; e < m.moe->experts / s.ep; ++e) mlp_matrices(m, ceil_div(m.moe->expert_ffn, s.etp), fused_projections, out);
   return out;
 }
 
@@ -110,7 +186,8 @@ Result<bool> check_sizes(const Model& m, const Training& t, const std::string& f
   const auto d = [](std::int64_t v) { return static_cast<double>(v); };
   const double tokens = d(t.micro_batch) * d(t.sequence_length);
   // 64 bytes per element is above what any kernel here moves or any list of tensors sums to.
-  const double wide = tokens * (d(m.hidden) + d(m.heads + 2 * m.kv_heads) * d(m.head_dim) + 2 * d(m.ffn_hidden) + d(m.vocab)) * 64;
+  const double routed = m.moe ? d(m.moe->experts_per_token) * (2 * d(m.hidden) + 3 * d(m.moe->expert_ffn)) + d(m.moe->experts) + 3 * d(m.moe->shared_ffn) : 0;
+  const double wide = tokens * (routed + d(m.hidden) + d(m.heads + 2 * m.kv_heads) * d(m.head_dim) + 2 * d(m.ffn_hidden) + d(m.vocab)) * 64;
   const double scores = t.flash_attention ? 0 : tokens * d(m.heads) * d(t.sequence_length) * 64;
   const double most = 0x1p62;
   if (std::max(wide, scores) > most) {

@@ -21,9 +21,9 @@ inline constexpr TensorId kNoTensor = -1;
 
 /// Parts of a layer that selective recompute may name. An operation can belong to several.
 using Regions = unsigned;
-inline constexpr Regions kNoRegion = 0, kNormRegion = 1, kCoreAttention = 2, kMlpActivation = 4, kMlp = 8;
+inline constexpr Regions kNoRegion = 0, kNormRegion = 1, kCoreAttention = 2, kMlpActivation = 4, kMlp = 8, kMoeActivation = 16, kMlaUpProjection = 32;
 /// Marks of what operators of several steps return: attention, for others or for itself; a reduce-scatter. No recompute names them.
-inline constexpr Regions kAttentionResult = 16, kScatterResult = 32;
+inline constexpr Regions kAttentionResult = 64, kScatterResult = 128;
 
 /// What recompute re-runs. `regions`: all operations of those. `every_other_matmul`: torchtitan's selective policy. `whole`: everything.
 struct RecomputePolicy {

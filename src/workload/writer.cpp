@@ -22,8 +22,11 @@ Sizes sizes_of(const Model& m, const Shard& shard) {
   s.heads = ceil_div(m.heads, s.tp);
   s.kv_heads = ceil_div(m.kv_heads, s.tp);
   s.head_dim = m.head_dim;
+  s.value_dim = m.mla ? m.mla->v_head_dim : m.head_dim;
   s.q = s.heads * m.head_dim;
   s.kv = s.kv_heads * m.head_dim;
+  s.v = s.kv_heads * s.value_dim;
+  s.o = s.heads * s.value_dim;
   s.ffn = ceil_div(m.ffn_hidden, s.tp);
   return s;
 }
@@ -59,6 +62,8 @@ RecomputePolicy recompute_policy(const Training& t, const StackKernels& k) {
     if (module == "norm") p.regions |= kNormRegion;
     if (module == "mlp_act") p.regions |= kMlpActivation;
     if (module == "mlp") p.regions |= kMlp;
+    if (module == "moe_act") p.regions |= kMoeActivation;
+    if (module == "mla_up_proj") p.regions |= kMlaUpProjection;
     if (module == "matmul_every_other") p.every_other_matmul = true;
   }
   return p;

@@ -35,6 +35,7 @@ struct Sizes {
   std::int64_t batch = 1, queries = 0, keys = 0;      ///< sequences; query and key positions that one attention call sees
   std::int64_t tokens = 0, shard_tokens = 0;          ///< of this rank's context shard; of its sequence-parallel shard
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, q = 0, kv = 0, ffn = 0;  ///< local widths
+  std::int64_t value_dim = 0, v = 0, o = 0;           ///< of values; local widths of values and of what attention returns
   std::int64_t tp = 1, cp = 1;
   bool sp = false;                                    ///< sequence parallel, and tp > 1
 };
@@ -57,10 +58,11 @@ class Writer {
   Writer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
 
   // Norms and residuals (norms.cpp). Tokens are those of the sequence-parallel shard.
-  LinearInput norm(const std::string& name, TensorId x, bool for_quantised_linear);
+  /// width: of a row; 0: the model's hidden size.
+  LinearInput norm(const std::string& name, TensorId x, bool for_quantised_linear, std::int64_t width = 0, Regions regions = kNormRegion);
   TensorId residual(const std::string& name, TensorId x, TensorId y, bool bias);
   /// x + y, and its norm; one kernel where compiled.
-  std::pair<TensorId, LinearInput> residual_norm(const std::string& name, TensorId x, TensorId y, bool bias, const std::string& norm_name);
+  std::pair<TensorId, LinearInput> residual_norm(const std::string& name, TensorId x, TensorId y, bool bias, const std::string& norm_name, bool for_quantised_linear = true);
   TensorId dropout(const std::string& name, TensorId x, std::int64_t elements, Regions regions);
   TensorId scale(const std::string& name, TensorId x, std::int64_t elements);
   /// c tanh(x / c) in so many kernels (attention.cpp).
@@ -68,13 +70,19 @@ class Writer {
 
   // Linear layers (linear.cpp).
   void column_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, Regions regions);
+  /// A layer whose weights are on every tp rank: each works on its own shard of tokens (latent.cpp).
+  void replicated(const std::string& name, const LinearInput& in, std::int64_t in_width, const Product& product, bool quantised, Regions regions);
   TensorId row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions);
   /// The input of a linear layer from a plain tensor: quantised copies by kernels of their own where the recipe wants them.
   LinearInput linear_input(const std::string& name, TensorId plain, std::int64_t elements, Regions regions);
 
-  // Blocks (attention.cpp, mlp.cpp): from a norm's output to what is added to the residual, all on shard tokens.
+  // Blocks (attention.cpp, latent.cpp, mlp.cpp, experts.cpp): from a norm's output to what is added to the residual, all on shard tokens.
   TensorId attention(const LinearInput& in, const Block& block);
-  TensorId mlp(const LinearInput& in);
+  TensorId latent_attention(const LinearInput& in);
+  TensorId mlp(const LinearInput& in) { return mlp(in, "", s.ffn); }
+  /// ffn: local width. name: in front of the operations' names.
+  TensorId mlp(const LinearInput& in, const std::string& name, std::int64_t ffn);
+  TensorId experts(const LinearInput& in);
 
   /// A forward attention kernel on this rank's heads.
   [[nodiscard]] Attention flash(std::int64_t queries, std::int64_t keys, bool causal) const;
@@ -103,9 +111,19 @@ class Writer {
   std::int64_t window = 0;   ///< of the attention being written; 0: none
 
  private:
-  void norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, bool eager);
-  LinearInput norm_output(const std::string& name, bool for_quantised_linear, bool& fused_quantise);
-  void weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype);
+  void norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, std::int64_t elements, bool eager);
+  LinearInput norm_output(const std::string& name, bool for_quantised_linear, std::int64_t elements, bool& fused_quantise);
+  /// tokens: rows that it sums over.
+  void weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype, std::int64_t tokens);
+  /// A product per local expert over rows that lie expert by expert (experts.cpp).
+  void grouped(const LinearInput& in, std::int64_t in_width, const Product& product, const std::vector<std::int64_t>& rows);
+  Comm token_comm(std::int64_t copies, double element_bytes, bool combine) const;
+  TensorId exchange(const std::string& name, TensorId x, std::int64_t sent, std::int64_t received, std::int64_t busiest, bool combine);
+  TensorId gather_tokens(const std::string& name, TensorId x, bool before);
+  TensorId reorder(const std::string& name, TensorId x, std::int64_t rows_in, std::int64_t rows_out, int launches);
+  TensorId route(const LinearInput& in, std::int64_t copies);
+  TensorId share_rows(TensorId x, std::int64_t received, std::int64_t busiest, bool before);
+  TensorId add_weighted(TensorId copies, TensorId weights, std::int64_t from, std::int64_t to, int launches);
   TensorId gather(const std::string& name, TensorId shard_tensor, std::int64_t bytes, Regions regions);
   /// Two tensors for the two orientations, or one for both.
   void quantised_copies(const std::string& name, std::int64_t elements, LinearInput& out);
@@ -137,7 +155,10 @@ class Writer {
   TensorId math_attention(TensorId q, const KeysValues& kv);
   TensorId scores(TensorId q, const KeysValues& kv);
   TensorId append_sinks(TensorId scores, std::int64_t elements);
-  LinearInput activate(const std::vector<TensorId>& ins);
+  /// n: elements of the result. weights: probabilities that the result is multiplied by, one a row, in the same kernel; or none.
+  LinearInput activate(const std::string& name, const std::vector<TensorId>& ins, std::int64_t n, TensorId weights, Regions regions);
+  TensorId attention_projection(TensorId o);
+  TensorId gather_position_key(TensorId own, std::int64_t rope);
 };
 
 /// Which regions this training recomputes in a decoder layer.

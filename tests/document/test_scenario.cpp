@@ -81,14 +81,11 @@ TEST_CASE("the scenario's own member comes before the stack's, and the stack's b
 TEST_CASE("what is not built yet is refused as such, by name") {
   CHECK(problem({{"parallelism.schedule", "zb_h1"}}) == "job.json:/parallelism/schedule: \"zb_h1\" is not built yet; built are gpipe, 1f1b, interleaved_1f1b");
   CHECK(problem({{"parallelism.schedule", R"({"file": "x.txt"})"}}) == "job.json:/parallelism/schedule: is not built yet; built are gpipe, 1f1b, interleaved_1f1b");
-  CHECK(problem({{"model.moe", R"({"experts": 8, "experts_per_token": 2, "expert_ffn": 1024})"}}) == "job.json:/model/moe: is not built yet");
   CHECK(problem({{"model.mtp_layers", "1"}}) == "job.json:/model/mtp_layers: 1 is not built yet; built is 0");
   CHECK(problem({{"events", R"([{"kind": "power_cap", "watts": 500}])"}}) ==
         "job.json:/events/0/kind: \"power_cap\" is not built yet; built are slow_gpu, speed_spread, degraded_link, background");
   CHECK(problem({{"cluster.nccl.version", "\"2.20\""}}) == "job.json:/cluster/nccl: is not built yet");
   CHECK(problem({{"jobs", "[]"}}) == "job.json:/jobs: is not built yet");
-  CHECK(problem({{"training.recompute", R"({"mode": "selective", "modules": ["moe_act"]})"}}) ==
-        "job.json:/training/recompute/modules/0: \"moe_act\" is not built yet; built are core_attn, norm, mlp_act, mlp, matmul_every_other");
 }
 
 TEST_CASE("a problem names file, pointer, what was found and what is accepted") {

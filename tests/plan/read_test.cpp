@@ -205,11 +205,34 @@ TEST_CASE("tensor-parallel overlap needs the gathers and scatters of sequence pa
   CHECK(read({.parallelism = R"({"overlap": {"tp": "pipelined"}})"})->overlap_tp == workload::TpOverlap::kNone);
 }
 
+TEST_CASE("experts need a grid of their own that fits ranks, experts and stages") {
+  workload::Model m = gpt();
+  CHECK(refusals({.parallelism = R"({"ep": 2, "etp": 4})"}) == Lines{"job.json:/parallelism/ep: 2 expert-parallel ranks, but the model has no experts; use 1",
+                                                                     "job.json:/parallelism/etp: 4 tensor-parallel ranks of an expert, but the model has none; use 1"});
+  workload::Moe& moe = m.moe.emplace();
+  moe.experts = 8;
+  moe.experts_per_token = 2;
+  moe.expert_ffn = 1024;
+  CHECK(refusals({.parallelism = R"({"ep": 6})", .model = m}) ==
+        Lines{"job.json:/parallelism/ep: etp 1 x ep 6 does not divide the 64 ranks of a stage (tp 1 x cp 1 x dp 64); use an ep that divides 64 (4, 8, 16)"});
+  CHECK(refusals({.parallelism = R"({"ep": 16})", .model = m}) == Lines{"job.json:/parallelism/ep: 16 ranks cannot share 8 experts evenly; use a divisor of 8 (2, 4, 8)"});
+  m.moe->expert_ffn = 1023;
+  CHECK(refusals({.parallelism = R"({"etp": 2})", .model = m}) ==
+        Lines{"job.json:/parallelism/etp: 2 ranks cannot share an expert's width 1023 evenly; use a divisor of it (1, 3, 11)"});
+  m.moe->expert_ffn = 1024;
+  CHECK(refusals({.parallelism = R"({"tp": 2, "sp": false, "ep": 4})", .model = m}) ==
+        Lines{"job.json:/parallelism/sp: experts beside tp 2 need sequence parallelism, or every rank would send the same tokens; use sp true or tp 1"});
+  CHECK(refusals({.parallelism = R"({"pp": 2, "ep": 4, "order": ["tp", "cp", "ep", "pp", "dp"]})", .model = m}) ==
+        Lines{"job.json:/parallelism/order: stages of 1 neighbouring ranks and of 4 for the experts do not hold the same ranks; put pp last"});
+  const auto p = read({.parallelism = R"({"tp": 2, "sp": true, "pp": 2, "ep": 8, "etp": 2, "ep_dispatch": "deepep"})", .model = m});
+  REQUIRE(p);
+  CHECK(p->expert_dp() == 2);
+  CHECK(p->ep_dispatch == workload::ExpertDispatch::kDeepEp);
+}
+
 TEST_CASE("what the format knows and the plan does not build is refused as not built yet") {
-  CHECK(refusals({.parallelism = R"({"ep": 2, "etp": 2, "overlap": {"ep": true}})"}) ==
-        Lines{"job.json:/parallelism/ep: expert parallelism is not built yet; use 1",
-              "job.json:/parallelism/etp: expert parallelism is not built yet; use 1",
-              "job.json:/parallelism/overlap/ep: true is not built yet; use false"});
+  CHECK(refusals({.parallelism = R"({"overlap": {"ep": true}})"}) ==
+        Lines{              "job.json:/parallelism/overlap/ep: true is not built yet; use false"});
   CHECK(refusals({.parallelism = R"({"schedule": "zb_h1"})"}) ==
         Lines{"job.json:/parallelism/schedule: \"zb_h1\" is not built yet; use one of gpipe, 1f1b, interleaved_1f1b"});
   CHECK(refusals({.parallelism = R"({"schedule": {"file": "x.json"}})"}) ==

@@ -89,3 +89,34 @@ TEST_CASE("a folded run of 1,024 GPUs equals the full one in every byte of the r
   require_equal(shipped("gpt3-175b-1024gpu"), {});
   require_equal(shipped("llama-3.1-405b-16k"), {{"parallelism.dp", "8"}, {"cluster.nodes", "128"}, {"training.global_batch", "128"}});
 }
+
+TEST_CASE("a skewed histogram of experts splits classes and nothing else: folded equals full under every dispatch") {
+  const Overrides experts = {{"model.moe", R"({"experts":16,"experts_per_token":4,"expert_ffn":1024,"shared_experts":1,"load":{"histogram":[9,1,1,1,1,1,1,1,1,1,1,1,1,1,1,3]}})"},
+                             {"cluster.nodes", "2"}, {"parallelism.ep", "8"}, {"parallelism.zero", "1"}};
+  for (const char* dispatch : {"all_to_all", "hierarchical", "deepep", "all_gather"}) {
+    for (const char* layout : {"1", "2"}) {
+      INFO(dispatch << " pp " << layout);
+      Overrides o = experts;
+      o.push_back({"parallelism.ep_dispatch", dispatch});
+      o.push_back({"parallelism.pp", layout});
+      require_equal(kSmallJob, o);
+      const search::Prediction skewed = predict(kSmallJob, o);
+      o.push_back({"model.moe.load", "balanced"});
+      const search::Prediction even = predict(kSmallJob, o);
+      CHECK(even.summary.rank_classes < skewed.summary.rank_classes);
+      CHECK(even.summary.step_ps < skewed.summary.step_ps);
+    }
+  }
+}
+
+TEST_CASE("every layout of experts is played, folded as in full") {
+  for (const char* tp : {"1", "2"}) {
+    for (const char* etp : {"1", "2"}) {
+      for (const char* zero : {"0", "1", "2", "3"}) {
+        INFO("tp " << tp << " etp " << etp << " zero " << zero);
+        require_equal(kSmallJob, {{"model.moe", R"({"experts":8,"experts_per_token":2,"expert_ffn":1024,"dense_layers":1})"}, {"parallelism.ep", "4"}, {"parallelism.tp", tp},
+                                  {"parallelism.etp", etp}, {"parallelism.zero", zero}});
+      }
+    }
+  }
+}

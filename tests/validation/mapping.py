@@ -71,6 +71,7 @@ def model(case, source, reasons):
         reasons[f"/model/{k}"] = family
     if mpt:
         reasons["/model/linear_bias"] = reasons["/model/norm_bias"] = "MPT's training configurations set no_bias"
+    experts(m, out, reasons)
     if "Nemotron" in out["name"] or "Nemotron" in text(case.get("id")):
         out.update(norm="layer", position="rotary", linear_bias=False, norm_bias=True, activation="relu2", gated_mlp=False)
         for k in ("norm", "position", "linear_bias", "norm_bias", "activation"):
@@ -83,6 +84,20 @@ def model(case, source, reasons):
         out["max_positions"] = m["seq_len"]
         reasons["/model/max_positions"] = "one row per position of the training sequence"
     return out
+
+
+def experts(m, out, reasons):
+    """Mixture of experts and latent attention, where the model has them."""
+    if m.get("experts"):
+        out["moe"] = {"experts": m["experts"], "experts_per_token": m["experts_per_token"], "expert_ffn": m.get("expert_ffn") or m["ffn_hidden"],
+                      "shared_experts": m.get("shared_experts") or 0, "dense_layers": m.get("dense_layers") or 0,
+                      "every": 2 if "every second" in text(m.get("moe_layer_freq")) else 1}
+        reasons["/model/moe/load"] = "benchmarks force balanced loads"
+    if mla := re.search(r"MLA: q_lora_rank (\d+), kv_lora_rank (\d+), qk_nope (\d+), qk_rope (\d+), v (\d+)", text(m.get("attention"))):
+        keys = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        out["mla"] = dict(zip(keys, (int(x) for x in mla.groups())))
+        out["head_dim"] = out["mla"]["qk_nope_head_dim"] + out["mla"]["qk_rope_head_dim"]
+        reasons["/model/head_dim"] = "both parts of a latent attention's head"
 
 
 def recompute(case, reasons):
@@ -144,6 +159,9 @@ def parallelism(case, gpus, reasons):
         reasons["/parallelism/overlap/tp"] = f'"{other}": pieces from rank to rank'
     if tp > 1 and p.get("sp") is not None:
         out["sp"] = bool(p["sp"])
+    for size in ("ep", "etp"):
+        if (number(p.get(size)) or 1) > 1:
+            out[size] = p[size]
     out["schedule"] = "interleaved_1f1b" if vp > 1 else "1f1b"
     reasons["/parallelism/schedule"] = "more than one chunk per stage" if vp > 1 else "one chunk per stage"
     layers = case["model"]["layers"]
@@ -220,6 +238,10 @@ def scenario(source, case):
     if (kernel := text((case.get("training") or {}).get("flash_attention")).lower()) in ("fa1", "fa2", "fa3"):
         stack = {"extends": stack, "kernels": {"attention_kernel": kernel}}
         reasons["/stack/kernels/attention_kernel"] = "the run names its kernel"
+    if "fused cross entropy" in text((case.get("training") or {}).get("other")):
+        stack = {"extends": stack} if isinstance(stack, str) else stack
+        stack.setdefault("kernels", {})["fused_cross_entropy"] = True
+        reasons["/stack/kernels/fused_cross_entropy"] = "the run names it"
     out = {"schema": "orrery/scenario/1", "name": text(case["id"])[:200], "model": model(case, source, reasons), "stack": stack,
            "training": training(case, reasons), "parallelism": parallelism(case, gpus, reasons), "cluster": cluster(source, case, gpus, reasons)}
     return out, reasons

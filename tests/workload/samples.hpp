@@ -25,6 +25,27 @@ inline Model llama3_8b() { return llama(32, 4096, 32, 14336); }
 inline Model llama3_70b() { return llama(80, 8192, 64, 28672); }
 inline Model llama3_405b() { return llama(126, 16384, 128, 53248); }
 
+inline Moe experts_of(std::int64_t experts, std::int64_t per_token, std::int64_t ffn = 1024, std::int64_t shared = 0, ExpertLoad load = ExpertLoad::kBalanced) {
+  Moe moe;
+  moe.experts = experts;
+  moe.experts_per_token = per_token;
+  moe.expert_ffn = ffn;
+  moe.shared_ffn = shared;
+  moe.load = load;
+  return moe;
+}
+inline Block moe_block() {
+  Block b;
+  b.moe = true;
+  return b;
+}
+inline Recompute recompute_of(std::vector<std::string> modules) {
+  Recompute r;
+  r.mode = RecomputeMode::kSelective;
+  r.modules = std::move(modules);
+  return r;
+}
+
 /// GPT as of GPT-2, GPT-3 and Megatron-LM: LayerNorm, biases everywhere, learned positions, tied.
 inline Model gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab, std::int64_t positions) {
   Model m;

@@ -49,6 +49,8 @@ constexpr Exact kExact[] = {
     {"Command", "command-r-plus-104b", 103810674688, kIndex},
     {"DeepSeek", "deepseek-llm-7b", 6910365696, kIndex},
     {"DeepSeek", "deepseek-coder-33b", 33342991360, kIndex},
+    {"DeepSeek", "deepseek-v3", 671026419200, kIndex},
+    {"Mixtral", "mixtral-8x7b", 46702792704, kIndex},
     {"Falcon", "falcon-rw-1b", 1311625216, kIndex},
     {"Falcon", "falcon-7b", 6921720704, kIndex},
     {"Falcon", "falcon-40b", 41303293952, kIndex},

@@ -107,6 +107,26 @@ struct PowerProfile {
   bool operator==(const PowerProfile&) const = default;
 };
 
+/// Products of several experts in one kernel.
+struct GroupedProfile {
+  Parameter efficiency{0.9, 0.5, 1.0};  ///< rate over that of one product with as many tiles
+  bool operator==(const GroupedProfile&) const = default;
+};
+
+/// One direction of an expert-parallel exchange by kernels written for it: time = latency + max(link, tokens x (token + distinct ranks x copy) x
+/// 2 / SMs), where a token and each of its copies cost a pair of SMs (a sending and a receiving one) a time and its bytes over a rate.
+struct ExchangeDirection {
+  Parameter latency_us{25, 10, 60};
+  Parameter token_us{0.2, 0, 1}, token_gb_per_s{100, 5, 1000};
+  Parameter copy_us{0.02, 0, 0.1}, copy_gb_per_s{60, 20, 200};
+  bool operator==(const ExchangeDirection&) const = default;
+};
+struct ExchangeProfile {
+  ExchangeDirection dispatch, combine;
+  Parameter scale_up_efficiency{0.68, 0.6, 0.8};  ///< of the scale-up port, copies to other ranks
+  bool operator==(const ExchangeProfile&) const = default;
+};
+
 /// What a kernel finds of its predecessor's output in L2.
 struct L2Profile {
   Parameter fraction{0.5, 0.3, 0.8};           ///< of L2 that a tensor may fill and still be resident
@@ -127,6 +147,8 @@ struct Profile {
   OverlapProfile overlap;
   PowerProfile power;
   L2Profile l2;
+  GroupedProfile grouped;
+  ExchangeProfile exchange;
   std::optional<double> expected_error_median, expected_error_p90;  ///< held out
   std::vector<std::string> sources;
   bool operator==(const Profile&) const = default;
@@ -137,7 +159,7 @@ struct Profile {
 Result<Profile> read_profile(const document::Value& profile, const std::string& file, const std::string& pointer);
 
 /// `over` wins per class: a dtype, a stream kind, an attention (kernel, dim), a collective (kind, algorithm, ranks, nodes, NCCL version), a parameter of
-/// links, overlap, power and l2 that it states. Names and coverage are those of `over`.
+/// links, overlap, power, l2, grouped and exchange that it states. Names and coverage are those of `over`.
 Profile merge(Profile base, const Profile& over);
 
 }  // namespace orrery::calibration

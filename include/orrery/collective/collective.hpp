@@ -10,7 +10,7 @@
 namespace orrery::collective {
 
 enum class Kind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
-enum class Algorithm : std::uint8_t { kRing, kTree, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat, kPairs };
+enum class Algorithm : std::uint8_t { kRing, kTree, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat, kPairs, kHierarchical, kDeduplicated };
 enum class Protocol : std::uint8_t { kLL, kLL128, kSimple };
 enum class Arch : std::uint8_t { kVolta, kAmpere, kHopper, kBlackwell, kOther };  ///< which of NCCL's tables applies
 enum class CpuVendor : std::uint8_t { kIntel, kAmd, kArm };
@@ -21,6 +21,17 @@ std::string_view to_string(Protocol);
 /// NCCL version as 10000*major + 100*minor: 22700 is 2.27.
 struct Nccl {
   int version = 22700;
+};
+
+/// What an all-to-all of tokens carries, where a library for it runs instead of NCCL: of a token's copies, how many are distinct domains and
+/// ranks (expected numbers, the source's own included). per_token 0: not tokens.
+struct Tokens {
+  std::int64_t per_token = 0;
+  double domains = 0, ranks = 0;
+  bool combine = false;                     ///< back from the experts
+  double bytes = 0;                         ///< of one copy
+  int sms = 0;                              ///< that the kernel runs on
+  bool operator==(const Tokens&) const = default;
 };
 
 /// The communicator, as NCCL's topology search would describe it.
@@ -37,6 +48,7 @@ struct Shape {
   BytesPerSecond nic_per_gpu{};             ///< scale-out bandwidth per participating GPU and direction, nominal
   std::int64_t gpus_per_nic = 1;            ///< participating GPUs that share one NIC
   double net_overhead_us = 1.0;             ///< NCCL's network post overhead: 1 Intel and others, 2 AMD
+  Tokens tokens{};
 };
 
 struct Choice {
@@ -69,9 +81,9 @@ struct Hops {
   double intra_out = 0, intra_in = 0;
   /// Each rank's share out of and into its NIC towards another domain, and how it is routed.
   double inter_out = 0, inter_in = 0;
-  /// Which ranks exchange over the fabric: ring neighbours of the same local rank, tree edges, all pairs; or every rank, inside and between
-  /// domains, sends to the next of the group.
-  enum class Pattern : std::uint8_t { kNone, kRingOfNodes, kTreeOfNodes, kAllPairs, kNextRank } pattern = Pattern::kNone;
+  /// Which ranks exchange over the fabric: ring neighbours of the same local rank, tree edges, all pairs; every rank, inside and between
+  /// domains, sends to the next of the group; or all domains along the rail of a local rank.
+  enum class Pattern : std::uint8_t { kNone, kRingOfNodes, kTreeOfNodes, kAllPairs, kNextRank, kRails } pattern = Pattern::kNone;
   std::int64_t steps = 0;  ///< serial steps (latency)
 };
 Hops hops(Kind kind, Algorithm algorithm, const Shape& shape);

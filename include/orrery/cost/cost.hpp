@@ -33,7 +33,8 @@ class GpuCost {
   [[nodiscard]] Duration gemm(const workload::Gemm& g, const Mode& mode = {}) const;
   [[nodiscard]] Duration attention(const workload::Attention& a, const Mode& mode = {}) const;
   [[nodiscard]] Duration stream(const workload::Stream& s, const Mode& mode = {}) const;
-  /// Any of the three; requires that it is no Comm.
+  [[nodiscard]] Duration grouped(const workload::GroupedGemm& g, const Mode& mode = {}) const;
+  /// Any of the four; requires that it is no Comm.
   [[nodiscard]] Duration operation(const workload::Operation& op, const Mode& mode = {}) const;
   /// One wave of the kernel: how long a communication kernel waits for SMs that it holds.
   [[nodiscard]] Seconds wave(const workload::Operation& op) const;
@@ -44,11 +45,13 @@ class GpuCost {
   static constexpr std::size_t kDTypes = 9, kStreams = 10;
   [[nodiscard]] Available available(const Mode& mode) const;
   [[nodiscard]] KernelTime gemm_kernel(const workload::Gemm& g, const Mode& mode) const;
+  [[nodiscard]] KernelTime grouped_kernel(const workload::GroupedGemm& g, const Mode& mode) const;
 
   cluster::Gpu gpu_;
   double speed_ = 1, memory_clock_ = 1;
   std::array<GemmModel, kDTypes> gemm_{};
   std::array<bool, kDTypes> native_{};
+  calibration::GroupedProfile grouped_{};
   AttentionModel attention_;
   Origin attention_origin_ = Origin::kDefault;
   std::array<StreamModel, kStreams> stream_{};

@@ -35,6 +35,8 @@ class GemmModel {
   /// sm_rate: dense FLOP/s of one SM at the clocks in force; l2: bytes, 0 where unknown.
   GemmModel(const calibration::GemmProfile& profile, double sm_rate, double l2, Clocks clocks);
   [[nodiscard]] KernelTime time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes) const;
+  /// share: rate of a grouped kernel over that of one product (calibration::GroupedProfile).
+  [[nodiscard]] KernelTime grouped(const workload::GroupedGemm& g, const Available& device, double in_bytes, double out_bytes, double share) const;
   [[nodiscard]] Origin origin(const workload::Gemm& g) const {
     const Origin dense = g.accumulate ? origin_accumulate_ : origin_;
     return g.sparse ? weaker(dense, origin_sparse_) : dense;

@@ -32,6 +32,7 @@ struct Parallelism {
   workload::TpOverlap overlap_tp = workload::TpOverlap::kNone;
   bool overlap_grad_reduce = false, overlap_param_gather = false;
   Schedule schedule = Schedule::k1F1B;
+  workload::ExpertDispatch ep_dispatch = workload::ExpertDispatch::kAllToAll;
   std::vector<std::int64_t> layers_per_stage;  ///< entry c*pp + s: decoder layers of chunk c on stage s; always filled
   std::array<GridAxis, 5> order{GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp};
   /// Ranks that share gradients; ranks that share one copy of what is sharded.

@@ -43,6 +43,7 @@ struct Request {
   workload::CommKind kind = workload::CommKind::kAllReduce;
   std::int64_t bytes = 0;
   int sms = -1;                 ///< that its kernel holds; -1: NCCL's choice
+  workload::TokenRoute route{};
   bool operator==(const Request&) const = default;
 };
 

@@ -17,6 +17,7 @@ struct Shard {
   std::int64_t tp = 1, cp = 1;
   CpMethod cp_method = CpMethod::kRing;
   std::int64_t ep = 1, etp = 1;          ///< expert grid
+  ExpertDispatch dispatch = ExpertDispatch::kAllToAll;
   std::int64_t cp_rank = 0, ep_rank = 0; ///< which rank, where ranks of one group differ (see varies)
   bool sequence_parallel = false;
   TpOverlap tp_overlap = TpOverlap::kNone;
@@ -46,6 +47,7 @@ struct SavedTensor {
 struct Matrix {
   std::int64_t rows = 0, columns = 0, count = 1;
   bool between_layers = true;
+  bool experts = false;  ///< of routed experts: another data-parallel group updates them
   [[nodiscard]] std::int64_t elements() const { return rows * columns * count; }
 };
 
@@ -97,8 +99,11 @@ std::int64_t word_embedding_parameters(const Model& model, const Shard& shard);
 /// same memory (to be taken off once) where it is on the same.
 LayerParameters layer_parameters(LayerKind kind, const Model& model, const Shard& shard, const Block& block = {});
 
-/// Elements of the parameter tensors, matrices first and what is small as one; they sum to layer_parameters().total().
+/// Elements of the parameter tensors but those of routed experts, matrices first and what is small as one; with expert_tensors() they sum to
+/// layer_parameters().total().
 std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& model, const Shard& shard, bool fused_projections, const Block& block = {});
+/// Of the routed experts of a rank: each expert's matrices are tensors of their own.
+std::vector<std::int64_t> expert_tensors(const Model& model, const Shard& shard, bool fused_projections, const Block& block);
 
 /// The layer on this rank, under this training recipe and software stack.
 /// Full recompute is every decoder layer's here; a stage that keeps some layers asks for those with recompute "none".

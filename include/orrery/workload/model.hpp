@@ -75,7 +75,8 @@ struct Model {
   std::optional<double> attn_softcap, final_softcap;
   bool attention_sinks = false;
   std::optional<Moe> moe;
-  std::optional<Mla> mla;
+  std::optional<Mla> mla;                     ///< kv_heads is heads and head_dim is qk_nope + qk_rope then
+  std::int64_t mtp_layers = 0;                ///< multi-token prediction modules
 };
 
 /// The block of layer `layer` (0 ... layers-1).
@@ -159,6 +160,12 @@ struct StackKernels {
   int tp_overlap_sms = 16;                   ///< SMs of an overlapped tensor-parallel collective that no copy engine moves
   bool pytorch_ring = false;                 ///< ring attention as PyTorch's context_parallel runs it, else as Transformer Engine
   bool zero_grad_buffer = true, grad_scale_kernel = true;  ///< end-of-step kernels over the gradient buffer
+  GroupLaunch expert_gemm = GroupLaunch::kOneKernel;  ///< how the products of a rank's experts are launched
+  bool fused_permute = true, fused_router = false;    ///< tokens are put in order, and experts chosen, by kernels written for it
+  bool fp32_router = true;                            ///< scores in fp32
+  bool fp8_dispatch = false;                          ///< under an 8-bit recipe tokens travel to experts in 8 bits with a scale per 128
+  int exchange_sms = 20;                              ///< that the kernels of ep_dispatch "deepep" and "hierarchical" run on
+  bool weights_inside_experts = false;                ///< the router's weights multiply inside the experts' activation, not where copies are added up
 };
 
 /// What `fusion` makes of the stack's habits: none turns the block's fused kernels off, compiled turns them on, framework keeps them.

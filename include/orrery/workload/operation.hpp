@@ -28,6 +28,28 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
+/// How the products of several experts are launched.
+enum class GroupLaunch : std::uint8_t {
+  kOneKernel,     ///< one persistent kernel works through the tiles of all groups (CUTLASS grouped, DeepGEMM, torch._grouped_mm)
+  kManyStreams,   ///< one GEMM a group, dealt to several streams whose tails overlap (Transformer Engine multi_stream_cublas_gemm)
+  kOneByOne,      ///< one GEMM after another
+};
+
+/// A product per expert: `one` is all of them but for the tokens, which differ by group and stand in `tokens`. They are rows (m) of the
+/// forward and of the input gradient, and the reduction (k) of the weight gradient; that extent of `one` is not used.
+struct GroupedGemm {
+  Gemm one;
+  std::vector<std::int64_t> tokens;
+  GroupLaunch launch = GroupLaunch::kOneKernel;
+  [[nodiscard]] Gemm group(std::size_t i) const {
+    Gemm g = one;
+    (g.layout == GemmLayout::kNT ? g.k : g.m) = tokens[i];
+    return g;
+  }
+  [[nodiscard]] Flops flops() const;
+  bool operator==(const GroupedGemm&) const = default;
+};
+
 /// One fused (flash) attention kernel. Unfused attention is batched GEMMs and a softmax stream instead. Under a causal mask the last query
 /// sees every key and each one before it one key less, so that a rank's later part of a sequence attends to all that precedes it
 /// (flash_attn_func, "aligned to the bottom right corner"); queries that are more than the keys see nothing.
@@ -70,8 +92,28 @@ constexpr bool with_host(Axis a) { return a == Axis::kToHost || a == Axis::kFrom
 const char* to_string(Axis a);
 enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
 
-/// bytes as nccl-tests counts them: the whole array for all-reduce, all-gather (output) and reduce-scatter (input); of a send_recv what
-/// every rank of the group sends to its next.
+/// How tokens get to their experts and back (parallelism.ep_dispatch): all-to-all by one of the paths below, or every rank gathers all tokens
+/// of the group and picks its own (Megatron-LM MoEAllGatherTokenDispatcher).
+enum class ExpertDispatch : std::uint8_t { kAllToAll, kHierarchical, kDeepEp, kAllGather };
+/// How an all-to-all takes tokens to experts.
+enum class TokenPath : std::uint8_t {
+  kDirect,        ///< every copy from its source to its expert's rank: grouped sends and receives
+  kHierarchical,  ///< copies for one domain travel together to its rank of the same place, and fan out there
+  kDeduplicated,  ///< as hierarchical, but a token crosses once per domain and once per rank, however many of its experts are there (DeepEP)
+};
+/// What decides how often a token travels. Default: not tokens.
+struct TokenRoute {
+  TokenPath path = TokenPath::kDirect;
+  std::int64_t experts = 0, per_token = 0, group_limit = 0;  ///< group_limit 0: none
+  std::int64_t copy_bytes = 0;  ///< of one copy of one token
+  bool combine = false;         ///< back from the experts
+  int sms = 0;                  ///< that the library's kernels run on
+  bool operator==(const TokenRoute&) const = default;
+};
+
+/// bytes as nccl-tests counts them: the whole array for all-reduce, all-gather (output), reduce-scatter (input) and all-to-all (what a rank
+/// sends, its own part included; where ranks differ, what the busiest sends or receives); of a send_recv what every rank of the group sends
+/// to its next.
 /// With a ticket the communication runs beside what follows, after all that stands before it, until an Await of the same ticket, or of a later
 /// one on the axis; tickets are numbers of one pass, each used once. Without one the compute stream does nothing else meanwhile.
 struct Comm {
@@ -80,6 +122,7 @@ struct Comm {
   std::int64_t bytes = 0;
   int ticket = -1;
   int sms = -1;  ///< that its kernel holds; -1: as NCCL's does, 0: copy engines move the data
+  TokenRoute route{};
   bool operator==(const Comm&) const = default;
 };
 
@@ -92,7 +135,7 @@ struct Await {
 /// One operation of a rank's compute stream (or, for Comm, of the axis' communication stream that the compute stream waits for).
 struct Operation {
   std::string name;  ///< "qkv", "attention", "swiglu", …: what a profiler would show
-  std::variant<Gemm, Attention, Stream, Comm, Await> work;
+  std::variant<Gemm, Attention, Stream, Comm, Await, GroupedGemm> work;
   bool operator==(const Operation&) const = default;
 };
 

@@ -14,6 +14,7 @@ const Type& model_type() {
       member("every", integer(1, 1 << 20), "every how many layers one has experts").otherwise(1),
       member("capacity_factor", positive(), "tokens an expert takes, over its balanced share; null: all that come"),
       member("group_limit", integer(1, 1 << 20), "device groups a token may be sent to; null: no limit"),
+      member("router_bias", boolean(), "a score bias per expert, kept outside the loss").otherwise(false),
       member("load",
              either({choice({{"balanced"}, {"multinomial"}}),
                      just_one_of({member("zipf", number(0, 10), "exponent of a Zipf law over the experts"), member("histogram", array(number(), 1), "relative loads, one per expert")})}),
@@ -68,8 +69,8 @@ const Type& model_type() {
       member("final_softcap", positive(), "logits pass c tanh(x/c)"),
       member("attention_sinks", boolean(), "a learned sink per head").otherwise(false),
       member("mtp_layers", integer(0, 1 << 10), "multi-token prediction modules").otherwise(0).built({0}),
-      member("moe", moe, "mixture of experts").not_built(),
-      member("mla", mla, "multi-head latent attention").not_built(),
+      member("moe", moe, "mixture of experts"),
+      member("mla", mla, "multi-head latent attention"),
   })));
   return type;
 }

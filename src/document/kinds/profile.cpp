@@ -68,6 +68,20 @@ Type attention() {
   return object(std::move(members));
 }
 
+std::vector<Member> exchange() {
+  const auto direction = [](const char* name, const char* doc) {
+    return member(name, object(parameters({{"latency_us", "of an exchange of nothing"},
+                                           {"token_us", "of a token, by a pair of SMs"},
+                                           {"token_gb_per_s", "rate of a token's bytes, by a pair of SMs"},
+                                           {"copy_us", "of each rank that it goes to, by a pair of SMs"},
+                                           {"copy_gb_per_s", "rate of each copy's bytes, by a pair of SMs"}})), doc);
+  };
+  std::vector<Member> members = parameters({{"scale_up_efficiency", "of the scale-up port, copies to other ranks"}});
+  members.push_back(direction("dispatch", "to the experts"));
+  members.push_back(direction("combine", "back from them"));
+  return members;
+}
+
 Type collective() {
   return object({
       member("kind", choice({{"all_reduce"}, {"all_gather"}, {"reduce_scatter"}, {"all_to_all"}, {"broadcast"}, {"reduce"}, {"send_recv"}}), "what was run").required(),
@@ -106,6 +120,8 @@ const Type& profile_type() {
       member("overlap", object(parameters({{"hbm_per_wire_byte", "memory traffic of a byte on the wire"}})), "what communication takes from kernels"),
       member("power", object(parameters({{"gamma_tensor", "speed of tensor kernels is (limit / TDP) to this power"}, {"gamma_memory", "the same, memory-bound kernels"}})), "speed under a power limit"),
       member("l2", object(parameters({{"fraction", "of L2 that a tensor may fill and stay resident"}, {"bandwidth_factor", "L2 over device memory bandwidth"}})), "what a kernel finds in L2"),
+      member("exchange", object(exchange()), "expert-parallel exchanges by kernels written for them"),
+      member("grouped", object(parameters({{"efficiency", "rate over that of one product with as many tiles"}})), "products of several experts in one kernel"),
       member("expected_error", object({member("median", number(0, 100), "median of held-out errors"), member("p90", number(0, 100), "90th percentile")}), "of held-out predictions"),
       member("sources", array(text()), "citations").otherwise(Value::Array()),
       member("notes", array(text()), "what a reader of the numbers should know").otherwise(Value::Array()),

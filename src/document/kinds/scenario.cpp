@@ -7,7 +7,7 @@ namespace {
 Type dtype() { return choice({{"fp32"}, {"fp16"}, {"bf16"}}); }
 
 Type recompute() {
-  const Type module = choice({{"core_attn"}, {"norm"}, {"mlp_act"}, {"moe_act", false}, {"mla_up_proj", false}, {"mlp"}, {"matmul_every_other"}});
+  const Type module = choice({{"core_attn"}, {"norm"}, {"mlp_act"}, {"moe_act"}, {"mla_up_proj"}, {"mlp"}, {"matmul_every_other"}});
   return either({
       choice({{"none"}, {"selective"}, {"full"}}),
       tagged("mode", {
@@ -67,8 +67,8 @@ Type parallelism() {
              "order of the passes on a stage")
           .otherwise_text("1f1b, or interleaved_1f1b where vp > 1"),
       member("p2p", choice({{"blocking"}, {"overlapped"}}), "how stages send and receive").otherwise("overlapped").from_stack("/p2p"),
-      ranks("ep", "expert-parallel ranks").built({1}),
-      ranks("etp", "tensor-parallel ranks of an expert").built({1}),
+      ranks("ep", "expert-parallel ranks"),
+      ranks("etp", "tensor-parallel ranks of an expert"),
       member("dp", integer(1, 1 << 30), "data-parallel ranks").otherwise_text("GPUs / (tp x cp x pp)"),
       member("zero", integer(0, 3), "0: full gradients, all-reduced; 1: gradients reduce-scattered once a step; 2: as each microbatch makes them; 3: parameters too").otherwise(0),
       member("reshard_after_forward", boolean(), "ZeRO-3 frees gathered parameters after forward").otherwise(true).from_stack("/reshard_after_forward"),
@@ -85,7 +85,9 @@ Type parallelism() {
       member("account_for_loss", boolean(), "so does the head").otherwise(false),
       member("layers_per_stage", array(integer(0, 1 << 20), 1, 1 << 20), "pp x vp entries; entry c x pp + s is chunk c of stage s").otherwise_text("evenly, or as the stack splits a remainder"),
       member("interleave_group", any(), "microbatches that one chunk runs in a row").not_built(),
-      member("ep_dispatch", any(), "how tokens travel to experts").not_built(),
+      member("ep_dispatch", choice({{"all_to_all"}, {"hierarchical"}, {"deepep"}, {"all_gather"}}), "how tokens travel to experts: every copy by itself; over one rail between domains; once per domain and rank; all tokens to all ranks")
+          .otherwise("all_to_all")
+          .from_stack("/ep_dispatch"),
   });
 }
 

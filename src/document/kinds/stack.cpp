@@ -48,11 +48,12 @@ Type defaults() {
           member("ep", boolean(), "parallelism.overlap.ep").otherwise(false).built({false}),
       }), "parallelism.overlap"),
       member("reshard_after_forward", boolean(), "parallelism.reshard_after_forward").otherwise(true),
+      member("ep_dispatch", choice({{"all_to_all"}, {"hierarchical"}, {"deepep"}, {"all_gather"}}), "parallelism.ep_dispatch").otherwise("all_to_all"),
   });
 }
 
 Type kernels() {
-  const Type module = choice({{"core_attn"}, {"norm"}, {"mlp_act"}, {"moe_act", false}, {"mla_up_proj", false}, {"mlp"}, {"matmul_every_other"}});
+  const Type module = choice({{"core_attn"}, {"norm"}, {"mlp_act"}, {"moe_act"}, {"mla_up_proj"}, {"mlp"}, {"matmul_every_other"}});
   return object({
       member("attention_kernel", choice({{"fa1"}, {"fa2"}, {"fa3"}, {"cudnn"}, {"math"}}), "kernel behind attention \"flash\"").otherwise("fa2"),
       member("fused_norm", boolean(), "a norm is one kernel").otherwise(true),
@@ -75,6 +76,13 @@ Type kernels() {
       member("ring_attention", choice({{"transformer_engine"}, {"pytorch"}}), "ring attention: blocks passed on and half-precision gradients, or all blocks gathered under the first step and fp32 ones").otherwise("transformer_engine"),
       member("zero_grad_buffer", boolean(), "the gradient buffer is zeroed each step").otherwise(true),
       member("grad_scale_kernel", boolean(), "gradients are divided by DP in a kernel of its own").otherwise(false),
+      member("expert_gemm", choice({{"one_kernel"}, {"many_streams"}, {"one_by_one"}}), "products of a rank's experts: one grouped kernel; a GEMM each over several streams; a GEMM after another").otherwise("one_kernel"),
+      member("fused_permute", boolean(), "tokens are put in the order of their experts by one kernel").otherwise(true),
+      member("fused_router", boolean(), "scoring and choice of experts are one kernel").otherwise(false),
+      member("fp32_router", boolean(), "router scores are fp32").otherwise(true),
+      member("fp8_dispatch", boolean(), "under an 8-bit recipe tokens travel to experts in 8 bits, with a scale per 128 elements").otherwise(false),
+      member("exchange_sms", integer(2, 1024), "SMs that the exchange kernels of ep_dispatch \"deepep\" and \"hierarchical\" run on").otherwise(20),
+      member("weights_inside_experts", boolean(), "router weights multiply inside the experts' activation, not where the copies are added up").otherwise(false),
   });
 }
 
