@@ -129,11 +129,11 @@ TEST_CASE("a capacity factor drops what is above the even share, and nothing whe
 }
 
 TEST_CASE("distinct places of a token: the nodes of DeepSeek-V3, one place for one choice, all of them for all experts") {
-  CHECK(distinct_places(256, 8, 8) == Approx(5.29465200038).epsilon(1e-9));     // coll.ep.distinct_nodes
+  CHECK(distinct_places(256, 8, 8) == Approx(5.29465200038).epsilon(1e-9));     // "coll.ep.distinct_nodes"
   CHECK(distinct_places(256, 8, 8, 4) == 4);
   CHECK(distinct_places(64, 1, 8) == Approx(1));
   CHECK(distinct_places(64, 64, 8) == Approx(8));
-  // coll.ep.dispatch_time: 4096 tokens of 7168 bytes to 4 nodes at 51 GB/s.
+  // "coll.ep.dispatch_time": 4096 tokens of 7168 bytes to 4 nodes at 51 GB/s.
   CHECK(4096 * 7168 * distinct_places(256, 8, 8, 4) / 51e9 * 1e3 == Approx(2.30275513725).epsilon(1e-9));
 }
 

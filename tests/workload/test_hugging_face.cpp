@@ -38,6 +38,7 @@ TEST_CASE("a config.json has the layers, parameters and FLOPs of the catalogue's
   const Value all = configs();
   for (const auto& [name, config] : all.members()) {
     if (!std::binary_search(names->begin(), names->end(), name)) continue;
+    if (!config.at("num_nextn_predict_layers").is_null()) continue;  // prediction modules are refused; the catalogue's file leaves them out
     INFO(name);
     const Model theirs = read(config, name), ours = read(Value(name), name);
     const ModelCounts a = count(theirs, 8192, true), b = count(ours, 8192, true);

@@ -36,12 +36,12 @@ TEST_CASE("parameters of DeepSeek-V3 are the published ones to the last, the sco
 
 TEST_CASE("DeepSeek-V3's FLOPs per token are Megatron's, without and with a prediction module") {
   Model m = deepseek_v3();
-  CHECK(count(m, 4096, true).megatron == 249812054016);                      // flops.deepseek_v3.no_mtp
+  CHECK(count(m, 4096, true).megatron == 249812054016);                      // "flops.deepseek_v3.no_mtp"
   CHECK(249812054016 / 250e9 == Approx(1).epsilon(0.003));                   // DeepSeek's table prints 250 GFLOP
   m.mtp_layers = 1;
   const double with = count(m, 4096, true).megatron;
-  CHECK(6288 * with / 1e12 == Approx(1634.83567453).epsilon(1e-9));          // flops.deepseek_v3.tput_gb300; published 1635
-  // flops.dsv3.mfu_to_flops_token: 38.94 % of 989.5 TFLOP/s on 2048 GPUs for 19.926 s over 15360 x 4096 tokens; tokens_per_step: 272.8e9 a day.
+  CHECK(6288 * with / 1e12 == Approx(1634.83567453).epsilon(1e-9));          // "flops.deepseek_v3.tput_gb300"; published 1635
+  // "flops.dsv3.mfu_to_flops_token": 38.94 % of 989.5 TFLOP/s on 2048 GPUs for 19.926 s over 15360 x 4096 tokens; "flops.dsv3.tokens_per_step": 272.8e9 a day.
   CHECK(0.3894 * 989.5e12 * 2048 * 19.926 / (15360.0 * 4096) == Approx(249925552207.0).epsilon(1e-9));
   CHECK(272.8e9 * 19.926 / 86400 == Approx(62914500.0).epsilon(1e-9));
   CHECK(count(deepseek_v3(), 4096, true).parameters == count(m, 4096, true).parameters);  // modules are left out
@@ -52,7 +52,7 @@ TEST_CASE("Qwen3 235B's FLOPs per token give its published rate") {
   m.kv_heads = 4;
   m.vocab = 151936;
   m.moe = experts_of(128, 8, 1536);
-  CHECK(8816 * count(m, 4096, true).megatron / 1e12 == Approx(1305.0749198).epsilon(1e-9));  // flops.qwen3_235b.tput_gb300
+  CHECK(8816 * count(m, 4096, true).megatron / 1e12 == Approx(1305.0749198).epsilon(1e-9));  // "flops.qwen3_235b.tput_gb300"
 }
 
 TEST_CASE("the layers' own GEMMs add up to the exact count") {
@@ -72,7 +72,7 @@ TEST_CASE("the layers' own GEMMs add up to the exact count") {
 }
 
 TEST_CASE("a DeepSeek-V3 layer keeps 571,008 bytes a token, and the weights of the chosen experts") {
-  // mem.act.dsv3_token_layer: 8h + 4 q_lora + 2 n (dn+dr) + 2 (kv_lora+dr) + 2 kv_lora + 2 n (dn+dr) + 2 n dv + 2 n dv + 4 n, and of the
+  // "mem.act.dsv3_token_layer": 8h + 4 q_lora + 2 n (dn+dr) + 2 (kv_lora+dr) + 2 kv_lora + 2 n (dn+dr) + 2 n dv + 2 n dv + 4 n, and of the
   // experts 4 k h + 6 k f_e + 6 f_s + 4 E. The formula leaves out one fp32 weight for each of 8 copies.
   const Layer layer = make_layer(LayerKind::kDecoder, deepseek_v3(), Training(), {.micro_batch = 1, .sequence = 4096}, StackKernels(), moe_block());
   CHECK(saved_bytes(layer) == std::int64_t{4096} * (571008 + 4 * 8));
