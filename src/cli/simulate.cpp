@@ -3,6 +3,7 @@
 
 #include "command.hpp"
 #include "common.hpp"
+#include "orrery/report/timeline_svg.hpp"
 #include "orrery/report/trace.hpp"
 #include "trace_ranks.hpp"
 
@@ -16,7 +17,8 @@ class Simulate : public Verb {
     scenario_.define(arguments);
     output_.define(arguments);
     arguments.text("--trace", trace_, "write a timeline for Perfetto or chrome://tracing", "FILE");
-    arguments.text("--trace-ranks", trace_ranks_, "ranks it shows, as 0,8,16-19; unless given the lowest of every stage", "LIST");
+    arguments.text("--timeline", timeline_, "draw the pipeline: a lane per stage, a box per pass (SVG)", "FILE");
+    arguments.text("--trace-ranks", trace_ranks_, "ranks that both show, as 0,8,16-19; unless given the lowest of every stage", "LIST");
     arguments.checked("--trace-format", trace_format_, "chrome, or perfetto (not built yet)", [](const std::string& format) {
       if (format == "chrome") return std::string();
       return format == "perfetto" ? std::string("\"perfetto\" is not built yet; Perfetto opens chrome") : fmt::format("\"{}\" is unknown; use chrome", format);
@@ -36,15 +38,21 @@ class Simulate : public Verb {
     if (same_file(trace_, scenario_.scenario)) return usage_error(s, fmt::format("--trace {} would replace the scenario", trace_));
     if (same_file(output_.json, scenario_.scenario)) return usage_error(s, fmt::format("--json {} would replace the scenario", output_.json));
 
+    if (timeline_ == "-") return usage_error(s, "--timeline -: a picture goes to a file; standard output is for the table or --json -");
+    for (const auto& [option, path] : {std::pair<const char*, const std::string&>{"--trace", trace_}, {"--json", output_.json}}) {
+      if (!timeline_.empty() && same_file(timeline_, path)) return usage_error(s, fmt::format("--timeline and {} both write {}", option, timeline_));
+    }
+    if (same_file(timeline_, scenario_.scenario)) return usage_error(s, fmt::format("--timeline {} would replace the scenario", timeline_));
+
     simulate::Options options = scenario_.options();
     std::optional<search::Recorder> recorder;
-    if (!trace_.empty()) {
+    if (!trace_.empty() || !timeline_.empty()) {
       auto ranks = trace_ranks_.empty() ? Result<std::vector<std::uint32_t>>(stage_ranks(document->value)) : read_ranks(trace_ranks_);
       if (!ranks) return refused(s, ranks.error());
       recorder.emplace(std::move(*ranks));
       options.sink = &*recorder;
     } else if (!trace_ranks_.empty()) {
-      return usage_error(s, "--trace-ranks says what a trace shows, but no --trace FILE is asked for");
+      return usage_error(s, "--trace-ranks says what a trace shows, but no --trace or --timeline FILE is asked for");
     }
 
     const auto outcome = simulate::simulate(*document, options);
@@ -64,6 +72,15 @@ class Simulate : public Verb {
     const engine::Input& full = outcome.lowered->input;
     if (recorder.ranks().back() >= full.ranks.size())
       return usage_error(s, fmt::format("--trace-ranks: there is no rank {}; the job has {}", recorder.ranks().back(), full.ranks.size()));
+    if (!timeline_.empty()) {
+      report::TimelineSvg picture(full, *outcome.program, recorder.ranks());
+      recorder.replay(picture);
+      const plan::Parallelism& p = outcome.job.parallelism;
+      const std::string title = fmt::format("{}: {} stages, {} chunks per rank, {} microbatches", plan::to_string(p.schedule), p.pp, plan::chunks_per_rank(p),
+                                            plan::microbatches(p, outcome.job.training));
+      if (const auto written = document::write_file(timeline_, picture.svg(title)); !written) return refused(s, written.error());
+    }
+    if (trace_.empty()) return kSuccess;
     const metrics::Inputs inputs = search::describe_full(outcome);
     report::ChromeTrace trace(full, inputs, *outcome.program, recorder.ranks());
     recorder.replay(trace);
@@ -73,7 +90,7 @@ class Simulate : public Verb {
 
   ScenarioOptions scenario_;
   OutputOptions output_;
-  std::string trace_, trace_ranks_, trace_format_ = "chrome";
+  std::string trace_, timeline_, trace_ranks_, trace_format_ = "chrome";
 };
 
 }  // namespace

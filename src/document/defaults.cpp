@@ -135,7 +135,8 @@ void derive_scenario(Value& scenario, DefaultsFrom& from) {
   if (parallelism.at("tp").as_int() == 1 && parallelism.at("sp").as_bool()) derive(parallelism, "sp", false, "/parallelism", from);
   if (parallelism.at("schedule").is_null()) derive(parallelism, "schedule", parallelism.at("vp").as_int() > 1 ? "interleaved_1f1b" : "1f1b", "/parallelism", from);
   if (const Value& way = parallelism.at("p2p"); way.is_object()) {  // a stack that tells schedules apart
-    const Value& here = way.at(parallelism.at("schedule").as_string());
+    const Value& schedule = parallelism.at("schedule");
+    const Value here = schedule.is_string() ? way.at(schedule.as_string()) : Value();  // order lists from a file: as any schedule that the stack does not name
     parallelism.set("p2p", here.is_null() ? Value("overlapped") : Value(here));
   }
   derive_sizes(scenario, from);

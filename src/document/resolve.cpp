@@ -49,6 +49,9 @@ class Resolver {
   }
 
   void references_inside(Value& value, const Type& type, const Place& place, const std::string& base_dir) {
+    if (type.kind == Type::Kind::kEither) {
+      for (const Type& part : type.parts) references_inside(value, part, place, base_dir);
+    }
     if (type.kind != Type::Kind::kObject || !value.is_object()) return;
     for (auto& [name, inner] : value.members()) {
       const Member* member = find_member(type.members, name);

@@ -87,7 +87,7 @@ class Writer {
 
   [[nodiscard]] Value definitions() {
     Value::Object all;
-    for (const std::string& kind : {std::string("model"), std::string("gpu"), std::string("node"), std::string("fabric"), std::string("stack"), std::string("profile")}) {
+    for (const std::string& kind : {std::string("model"), std::string("gpu"), std::string("node"), std::string("fabric"), std::string("stack"), std::string("profile"), std::string("schedule")}) {
       if (!used_.contains(kind)) continue;
       const Type& t = document_kind(kind).type();
       all.emplace_back(kind, type(t, Completeness::kWhole));

@@ -20,7 +20,7 @@ std::int64_t tree_parent(std::int64_t n, std::int64_t rank) {
 }
 
 /// The rank whose coordinates are 0 along the axis: one name for all members of a group.
-std::int64_t lowest_member(Axis axis, std::int64_t rank, const plan::Grid& grid) {
+std::int64_t lowest_member(Axis axis, std::int64_t rank, const plan::Grid& grid, std::int64_t stages) {
   if (axis == Axis::kEp || axis == Axis::kEtp || axis == Axis::kExpertDp) {
     plan::ExpertCoordinates c = grid.expert_coordinates(rank);
     (axis == Axis::kEp ? c.ep : axis == Axis::kEtp ? c.etp : c.expert_dp) = 0;
@@ -30,6 +30,7 @@ std::int64_t lowest_member(Axis axis, std::int64_t rank, const plan::Grid& grid)
   if (axis == Axis::kTp || axis == Axis::kModel || axis == Axis::kWorld) c.tp = 0;
   if (axis == Axis::kCp || axis == Axis::kDp || axis == Axis::kWorld) c.cp = 0;
   if (axis == Axis::kDp || axis == Axis::kWorld) c.dp = 0;
+  if (axis == Axis::kMirror) c.pp = std::min(c.pp, stages - 1 - c.pp);
   if (axis == Axis::kPp || axis == Axis::kEmbedding || axis == Axis::kModel || axis == Axis::kWorld) c.pp = 0;
   return grid.rank(c);
 }
@@ -95,7 +96,7 @@ std::vector<GroupLayout> make_groups(Axis axis, const World& world) {
       const std::int64_t stage = world.grid.coordinates(rank).pp;
       if (stage != 0 && stage != world.parallelism.pp - 1) continue;
     }
-    std::uint32_t& group = group_at[static_cast<std::size_t>(lowest_member(axis, rank, world.grid))];
+    std::uint32_t& group = group_at[static_cast<std::size_t>(lowest_member(axis, rank, world.grid, world.parallelism.pp))];
     if (group == UINT32_MAX) {
       group = static_cast<std::uint32_t>(sizes.size());
       sizes.push_back(0);

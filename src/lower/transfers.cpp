@@ -365,8 +365,8 @@ int p2p_channels(const World& world, bool same_domain) {
 
 void lower_channels(const World& world, Resources& resources, Communication& comm, Lowered& out, std::vector<std::array<std::uint32_t, program::kSlots>>& channels_of_rank) {
   const plan::Parallelism& p = world.parallelism;
-  bool used[program::kSlots] = {false, false, false, false};
-  std::vector<std::array<bool, program::kSlots>> role_uses(world.program.roles.size(), {false, false, false, false});
+  bool used[program::kSlots] = {};
+  std::vector<std::array<bool, program::kSlots>> role_uses(world.program.roles.size(), std::array<bool, program::kSlots>{});
   for (std::size_t r = 0; r < world.program.roles.size(); ++r) {
     for (const auto& batch : world.program.roles[r].batches) {
       for (const program::PointToPoint& m : batch) {
@@ -380,9 +380,9 @@ void lower_channels(const World& world, Resources& resources, Communication& com
   std::map<Key, std::uint32_t> first_transfer;
   const int flows_inside = p2p_channels(world, true), flows_outside = world.cluster.fabric() ? p2p_channels(world, false) : 1;
   std::vector<LinkLoad> loads;
-  for (const program::Slot direction : {program::Slot::kForwardOut, program::Slot::kBackwardOut}) {
+  for (const program::Slot direction : {program::Slot::kForwardOut, program::Slot::kBackwardOut, program::Slot::kUpForwardOut, program::Slot::kUpBackwardOut}) {
     if (!used[static_cast<std::size_t>(direction)]) continue;
-    const bool forward = direction == program::Slot::kForwardOut;
+    const bool forward = program::meets_next(direction);
     for (std::int64_t r = 0; r < world.grid.ranks(); ++r) {
       plan::Coordinates c = world.grid.coordinates(r);
       const std::int64_t stage = c.pp;
@@ -421,7 +421,7 @@ void lower_channels(const World& world, Resources& resources, Communication& com
       const auto id = static_cast<std::uint32_t>(out.input.channels.size());
       out.input.channels.push_back(channel);
       channels_of_rank[static_cast<std::size_t>(r)][static_cast<std::size_t>(direction)] = id;
-      channels_of_rank[static_cast<std::size_t>(to)][static_cast<std::size_t>(forward ? program::Slot::kForwardIn : program::Slot::kBackwardIn)] = id;
+      channels_of_rank[static_cast<std::size_t>(to)][static_cast<std::size_t>(program::other_end(direction))] = id;
     }
   }
 }

@@ -20,6 +20,7 @@ ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages) {
     case workload::Axis::kDp:
     case workload::Axis::kDpReplicas:
     case workload::Axis::kDpShard:
+    case workload::Axis::kMirror:
     case workload::Axis::kExpertDp:
     case workload::Axis::kWorld: break;
   }

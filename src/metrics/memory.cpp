@@ -72,8 +72,8 @@ std::vector<Stage> stages(const engine::Input& input, const engine::Result& resu
   for (std::size_t s = 0; s < rows.size(); ++s) {
     Stage& row = rows[s];
     row.stage = static_cast<std::int64_t>(s);
-    row.chunks = p.vp;
-    for (std::int64_t c = 0; c < p.vp; ++c) row.layers += plan::chunk_of(p, row.stage, c).layers;
+    row.chunks = plan::chunks_per_rank(p);
+    for (std::int64_t c = 0; c < row.chunks; ++c) row.layers += plan::chunk_of(p, row.stage, c).layers;
     if (row.ranks == 0) continue;
     row.compute_s = mean_seconds(sums[s].compute, row.ranks);
     row.bubble_s = mean_seconds(sums[s].bubble, row.ranks);

@@ -8,6 +8,7 @@
 
 #include "orrery/base/checked.hpp"
 #include "orrery/plan/plan.hpp"
+#include "plan/read_orders.hpp"
 #include "plan/schedules/schedules.hpp"
 
 namespace orrery::plan {
@@ -130,22 +131,39 @@ class Reader {
     const Value& name = in_.at("schedule");
     if (name.is_null()) {
       p_.schedule = p_.vp > 1 ? Schedule::kInterleaved1F1B : Schedule::k1F1B;
+    } else if (name.is_object()) {
+      p_.schedule = Schedule::kFile;
+      p_.placement = placement_of(name.at("file"));
     } else {
       const auto rows = schedules();
-      const auto row = std::find_if(rows.begin(), rows.end(), [&](const ScheduleRow* r) { return name.is_string() && r->name == name.as_string(); });
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const ScheduleRow* r) { return r->id != Schedule::kFile && r->name == name.as_string(); });
       if (row == rows.end()) {
-        std::vector<std::string_view> built;
-        for (const ScheduleRow* r : rows) built.push_back(r->name);
-        here("schedule", fmt::format("{} is not built yet; use one of {}", name.is_string() ? "\"" + name.as_string() + "\"" : "a schedule from a file",
-                                     fmt::join(built, ", ")));
+        here("schedule", fmt::format("\"{}\" is unknown; use one of {}", name.as_string(), fmt::join(schedule_names(), ", ")));
         return;
       }
       p_.schedule = (*row)->id;
     }
     const ScheduleRow& row = row_of(p_.schedule);
-    if (row.chunked && p_.vp < 2) here("vp", fmt::format("{} needs at least 2 chunks per stage; use vp 2 or more, or schedule 1f1b", row.name));
-    if (!row.chunked && p_.vp > 1) here("vp", fmt::format("{} has one chunk per stage; use vp 1, or schedule interleaved_1f1b", row.name));
-    if (row.microbatches_in_rounds && p_.pp < 2) here("pp", fmt::format("{} needs at least 2 stages; use pp 2 or more, or vp 1 and schedule 1f1b", row.name));
+    if (p_.schedule != Schedule::kFile) p_.placement = row.placement;
+    if (p_.schedule == Schedule::kFile && p_.placement != Placement::kLooped && p_.vp != (p_.placement == Placement::kV ? 2 : 1))
+      here("vp", fmt::format("order lists with placement {} need vp {}", to_string(p_.placement), p_.placement == Placement::kV ? 2 : 1));
+    if (p_.placement == Placement::kTwoWay && p_.pp % 2 != 0) here("pp", fmt::format("{} feeds microbatches from both ends of an even number of stages; use pp {}", row.name, p_.pp + 1));
+    if (row.least_chunks == 2 && row.most_chunks == 2 && p_.vp != 2) {
+      here("vp", fmt::format("{} has exactly 2 chunks per stage; use vp 2", row.name));
+    } else if (p_.vp < row.least_chunks) {
+      here("vp", fmt::format("{} needs at least 2 chunks per stage; use vp 2 or more, or schedule 1f1b", row.name));
+    } else if (row.most_chunks == 1 && p_.vp > 1) {
+      here("vp", fmt::format("{} has one chunk per stage; use vp 1, or schedule interleaved_1f1b", row.name));
+    }
+    if (row.groups && p_.pp < 2) here("pp", fmt::format("{} needs at least 2 stages; use pp 2 or more, or vp 1 and schedule 1f1b", row.name));
+    if (!row.no_blocking.empty() && !p_.p2p_overlapped) here("p2p", fmt::format("{} cannot block: {}; use \"overlapped\"", row.name, row.no_blocking));
+    if (const Value& group = in_.at("interleave_group"); !row.groups) {
+      if (!group.is_null()) here("interleave_group", fmt::format("{} has no groups of microbatches; use null, or schedule interleaved_1f1b", row.name));
+    } else {
+      p_.interleave_group = group.is_null() ? p_.pp : group.as_int();
+      if (p_.interleave_group < p_.pp)
+        here("interleave_group", fmt::format("{} microbatches do not reach from a chunk of the first stage to its next one; use pp {} or more", p_.interleave_group, p_.pp));
+    }
   }
 
   void ranks() {
@@ -276,6 +294,8 @@ class Reader {
       return;
     }
     p_.layers_per_stage = split_layers(model_.layers, *chunks, p_.account_for_embedding, p_.account_for_loss, uneven.is_string() ? uneven.as_string() : "refuse");
+    // Chunks of a V's way up lie on the stages in reverse; entry c x pp + s is chunk c of stage s all the same.
+    if (p_.placement == Placement::kV && !p_.layers_per_stage.empty()) std::reverse(p_.layers_per_stage.begin() + p_.pp, p_.layers_per_stage.end());
     if (!p_.layers_per_stage.empty()) return;
     std::string instead = "give layers_per_stage";
     if (places % p_.vp == 0) {
@@ -327,9 +347,33 @@ class Reader {
                                                     "global_batch, a larger micro_batch or more data-parallel ranks", m, model_.layers, kMostLayerPasses));
       return;
     }
-    if (row_of(p_.schedule).microbatches_in_rounds && m % p_.pp != 0)
-      problem("/training/global_batch", fmt::format("{} plays microbatches in rounds of pp {}, but global_batch {} makes {} of them; use a multiple of {}",
-                                                    to_string(p_.schedule), p_.pp, batch, m, *pass * p_.pp));
+    rounds(m, *pass);
+  }
+
+  /// m microbatches a step, of `pass` sequences each over all replicas.
+  void rounds(std::int64_t m, std::int64_t pass) {
+    const ScheduleRow& row = row_of(p_.schedule);
+    const auto batch = [&](std::string text) { problem("/training/global_batch", fmt::format("{}, but global_batch {} makes {} of them", text, training_.global_batch, m)); };
+    if (row.groups && p_.interleave_group >= p_.pp) {
+      const std::int64_t g = p_.interleave_group, rest = m % g;
+      if (g == p_.pp && rest != 0) {
+        problem("/training/global_batch", fmt::format("{} plays microbatches in rounds of pp {}, but global_batch {} makes {} of them; use a multiple of {}", row.name, p_.pp,
+                                                      training_.global_batch, m, pass * p_.pp));
+      } else if (g > m) {
+        here("interleave_group", fmt::format("a group of {} is more than the {} microbatches of a step; use {} to {}", g, m, p_.pp, m));
+      } else if (rest != 0 && rest < p_.pp) {
+        here("interleave_group", fmt::format("groups of {} leave {} of {} microbatches for the last one, fewer than pp {}; use a divisor of {} from {} up", g, rest, m, p_.pp, m, p_.pp));
+      }
+    }
+    if (m < row.rounds * p_.pp) batch(fmt::format("{} needs at least {} x pp = {} microbatches a step", row.name, row.rounds, row.rounds * p_.pp));
+    if (p_.placement == Placement::kTwoWay && m % 2 != 0) batch(fmt::format("{} sends half of the microbatches from either end", row.name));
+    if (p_.schedule == Schedule::kFile && problems_.empty()) {
+      if (auto lists = read_orders(in_.at("schedule").at("file"), file_, "/parallelism/schedule/file", p_, m)) {
+        p_.orders = std::move(*lists);
+      } else {
+        problems_.insert(problems_.end(), lists.error().begin(), lists.error().end());
+      }
+    }
   }
 
   const Value& scenario_;

@@ -1,5 +1,4 @@
 // Which layers a stage holds.
-#include <numeric>
 
 #include "orrery/base/assert.hpp"
 #include "orrery/plan/plan.hpp"
@@ -32,12 +31,36 @@ std::vector<std::int64_t> split_layers_by_cost(std::int64_t layers, std::int64_t
   return split;
 }
 
+std::string_view to_string(Placement p) {
+  constexpr std::array<std::string_view, 3> names = {"looped", "v", "two_way"};
+  return names[static_cast<std::size_t>(p)];
+}
+
+std::int64_t chunks_per_rank(const Parallelism& p) { return p.placement == Placement::kTwoWay ? 2 : p.vp; }
+
+std::int64_t places(const Parallelism& p) { return p.placement == Placement::kTwoWay ? p.pp : p.pp * p.vp; }
+
+bool upward(Placement placement, std::int64_t chunk) { return placement != Placement::kLooped && chunk == 1; }
+
+std::int64_t place_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
+  ORRERY_ASSERT(stage >= 0 && stage < p.pp && chunk >= 0 && chunk < chunks_per_rank(p), "the chunk exists");
+  if (!upward(p.placement, chunk)) return chunk * p.pp + stage;
+  return places(p) - 1 - stage;
+}
+
+namespace {
+/// Two-way: both chunks of a rank stand in the one list of stages.
+std::int64_t layers_at(const Parallelism& p, std::int64_t place) {
+  const std::int64_t entry = p.placement == Placement::kV && place >= p.pp ? p.pp + places(p) - 1 - place : place;
+  return p.layers_per_stage[static_cast<std::size_t>(entry)];
+}
+}  // namespace
+
 Chunk chunk_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
-  ORRERY_ASSERT(stage >= 0 && stage < p.pp && chunk >= 0 && chunk < p.vp, "the chunk exists");
-  const std::int64_t place = chunk * p.pp + stage;
-  const auto at = static_cast<std::size_t>(place);
-  const std::int64_t before = std::accumulate(p.layers_per_stage.begin(), p.layers_per_stage.begin() + place, std::int64_t{0});
-  return {.embedding = place == 0, .head = place == p.pp * p.vp - 1, .layers = p.layers_per_stage[at], .first_layer = before};
+  const std::int64_t place = place_of(p, stage, chunk);
+  std::int64_t before = 0;
+  for (std::int64_t i = 0; i < place; ++i) before += layers_at(p, i);
+  return {.embedding = place == 0, .head = place == places(p) - 1, .layers = layers_at(p, place), .first_layer = before};
 }
 
 std::int64_t microbatches(const Parallelism& p, const workload::Training& t) { return t.global_batch / (t.micro_batch * p.dp); }

@@ -25,8 +25,8 @@ struct FullRecompute {
 /// The passes of a role's layers: one set for each kind of layer that differs.
 class PassTable {
  public:
-  PassTable(const Job& job, const workload::Training& training, const workload::Shard& shard, Role& role, std::vector<Request>& requests)
-      : job_(job), training_(training), shard_(shard), role_(role), requests_(requests) {}
+  PassTable(const Job& job, const workload::Training& training, const workload::Shard& shard, Role& role, std::vector<Request>& requests, bool split)
+      : job_(job), training_(training), shard_(shard), role_(role), requests_(requests), split_(split) {}
 
   const LayerPasses& of(LayerKind kind, const workload::Block& block) {
     for (const Entry& e : entries_) {
@@ -35,7 +35,7 @@ class PassTable {
     const double forward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.forward_op_us;
     const double backward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.backward_op_us;
     const workload::Layer layer = workload::make_layer(kind, job_.model, training_, shard_, job_.kernels, block);
-    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_)});
+    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_, split_)});
     entries_.back().passes.parameter_tensors = workload::parameter_tensors(kind, job_.model, shard_, job_.kernels.fused_projections, block);
     entries_.back().passes.expert_tensors = workload::expert_tensors(job_.model, shard_, job_.kernels.fused_projections, block);
     if (kind != LayerKind::kDecoder) entries_.back().passes.word_embedding = workload::word_embedding_parameters(job_.model, shard_);
@@ -52,6 +52,7 @@ class PassTable {
   const workload::Shard& shard_;
   Role& role_;
   std::vector<Request>& requests_;
+  bool split_;
   std::deque<Entry> entries_;  // slots point into it
 };
 
@@ -104,6 +105,12 @@ std::set<std::int64_t> matrix_sizes(const std::vector<ChunkLayers>& chunks) {
   return sizes;
 }
 
+bool splits(const std::vector<std::vector<plan::ScheduleEntry>>& orders) {
+  return std::any_of(orders.begin(), orders.end(), [](const auto& order) {
+    return std::any_of(order.begin(), order.end(), [](const plan::ScheduleEntry& e) { return e.pass == plan::Pass::kInput; });
+  });
+}
+
 }  // namespace
 
 workload::Shard shard_of(const Job& job) {
@@ -139,6 +146,9 @@ Program build(const Job& job) {
   if (varies.by_cp) program.cp_variants = p.cp;
   if (varies.by_ep) program.ep_variants = p.ep;
   const std::int64_t microbatches = plan::microbatches(p, job.training);
+  const std::vector<std::vector<plan::ScheduleEntry>> orders = plan::schedule_orders(p, microbatches);
+  program.pipeline = plan::shape_of(p, microbatches);
+  const bool split = splits(orders);
   for (std::int64_t index = 0; index < p.pp * program.variants(); ++index) {
     Role role;
     role.stage = index / program.variants();
@@ -147,21 +157,21 @@ Program build(const Job& job) {
     workload::Shard shard = first;
     shard.cp_rank = role.variant / program.ep_variants;
     shard.ep_rank = role.variant % program.ep_variants;
-    PassTable passes(job, training, shard, role, program.requests);
+    PassTable passes(job, training, shard, role, program.requests, split);
     FullRecompute full;
     full.block = job.training.recompute.block;
     if (job.training.recompute.layers) (full.block ? full.budget : full.layers) = *job.training.recompute.layers;
     std::vector<ChunkLayers> chunks;
     bool has_embedding = false;
-    for (std::int64_t c = 0; c < p.vp; ++c) {
+    for (std::int64_t c = 0; c < plan::chunks_per_rank(p); ++c) has_embedding = has_embedding || plan::chunk_of(p, stage, c).embedding;
+    for (std::int64_t c = 0; c < plan::chunks_per_rank(p); ++c) {
       const plan::Chunk chunk = plan::chunk_of(p, stage, c);
-      has_embedding = has_embedding || chunk.embedding;
       role.layers += chunk.layers;
       const bool tied_here = job.model.tied_embeddings && has_embedding;
       chunks.push_back(make_chunk(chunk, passes, job.model, job.training, full, tied_here ? workload::word_embedding_parameters(job.model, shard) : 0));
     }
     RoleBuilder builder(role, program.requests, job.stack);
-    DataParallel data_parallel(builder, job, chunks, microbatches);
+    DataParallel data_parallel(builder, job, chunks);
     role.parameters = data_parallel.parameters();
 
     // Runtime buffers that live for the whole job: library workspaces and dummy gradients.
@@ -174,7 +184,7 @@ Program build(const Job& job) {
       for (const LayerSlot& layer : chunk) builder.allocate(MemoryKind::kParameters, layer.passes->weight_copies);
     }
     data_parallel.begin_step();
-    Pipeline(builder, data_parallel, job, chunks, stage).run(plan::schedule_order(p, stage, microbatches));
+    Pipeline(builder, data_parallel, job, chunks, stage).run(orders[static_cast<std::size_t>(stage)]);
 
     const std::int64_t updated = data_parallel.updated();
     const std::int64_t gradients = p.zero >= 3 ? updated : role.parameters;

@@ -20,8 +20,8 @@ constexpr std::int64_t kScalarBytes = 4;
 
 }  // namespace
 
-DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches, Part part)
-    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), part_(part), axis_(part == Part::kExperts ? Axis::kExpertDp : Axis::kDp), microbatches_(microbatches),
+DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, Part part)
+    : b_(builder), job_(job), host_(builder, job), chunks_(chunks), part_(part), axis_(part == Part::kExperts ? Axis::kExpertDp : Axis::kDp),
       group_(part == Part::kExperts ? job.parallelism.expert_dp() : job.parallelism.dp_group()),
       shards_(part == Part::kExperts ? job.parallelism.expert_dp() : job.parallelism.shard_group()) {
   std::size_t root = SIZE_MAX;
@@ -47,7 +47,7 @@ DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vect
   } else {
     make_buckets();
   }
-  if (part == Part::kDense && job.model.moe) experts_ = std::make_unique<DataParallel>(builder, job, chunks, microbatches, Part::kExperts);
+  if (part == Part::kDense && job.model.moe) experts_ = std::make_unique<DataParallel>(builder, job, chunks, Part::kExperts);
 }
 
 /// One collective a unit, or one a matrix as DeepSpeed fetches the parameters of each module (runtime/zero/partitioned_param_coordinator.py);
@@ -112,7 +112,7 @@ void DataParallel::make_states() {
   b_.account(ItemKind::kAllocate, MemoryKind::kOptimizer, all - workload::host_share(all, t.offload.optimizer));
   for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kParameters, bytes_of(p.zero >= 3 ? shard(n) : n, t.param_dtype) - host_.parameter_bytes(p.zero >= 3 ? shard(n) : n)); });
   // Gradients that are handed on as they are reduced do not stay where the host updates.
-  const std::int64_t gone = p.zero >= 2 ? workload::host_share(own_updated(), t.offload.optimizer) : 0;
+  const std::int64_t gone = p.zero >= 2 ? handed_on(own_updated()) : 0;
   if (job_.stack.gradient_buffer) b_.allocate(MemoryKind::kGradients, bytes_of((p.zero >= 2 ? shard(parameters_) : parameters_) - gone, t.grad_dtype));
   if (job_.stack.reduction_buckets && group_ > 1) b_.allocate(MemoryKind::kBuffers, bytes_of(parameters_, t.param_dtype));
   for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kOptimizer, here(states.master * static_cast<double>(p.zero >= 1 ? shard(n) : n))); });
@@ -210,15 +210,15 @@ void DataParallel::release_unit(std::size_t unit) {
   u.resident = false;
 }
 
-void DataParallel::before_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
-  if (experts_) experts_->before_forward(microbatch, chunk, layer);
+void DataParallel::before_forward(bool first, std::int32_t chunk, std::size_t layer) {
+  if (experts_) experts_->before_forward(first, chunk, layer);
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer), true);
     for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && layer + ahead < layers.size(); ++ahead) gather_unit(unit_index(chunk, layer + ahead));
     return;
   }
-  if (microbatch == 0 && own(layers[layer]) > 0) b_.wait(bucket_of(chunk, layer).gathered);
+  if (first && own(layers[layer]) > 0) b_.wait(bucket_of(chunk, layer).gathered);
 }
 
 std::int64_t DataParallel::kept_bytes(const LayerSlot& layer) const {
@@ -257,22 +257,32 @@ void DataParallel::after_forward(std::int32_t microbatch, std::int32_t chunk, st
   if (!last && !root) release_unit(unit);
 }
 
-void DataParallel::before_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+void DataParallel::before_backward(bool weights, std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
   if (part_ == Part::kDense) fetch_activations(microbatch, chunk, layer);
-  if (experts_) experts_->before_backward(microbatch, chunk, layer);
-  const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
+  if (experts_) experts_->before_backward(false, microbatch, chunk, layer);
   if (sharded_parameters()) {
     use_unit(unit_index(chunk, layer), false);
     for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && ahead <= layer; ++ahead) gather_unit(unit_index(chunk, layer - ahead));
-    return;
   }
-  if (job_.parallelism.zero == 2 && group_ > 1 && own(layers[layer]) > 0) {
+  if (weights) before_weights(chunk, layer);
+}
+
+void DataParallel::before_weights(std::int32_t chunk, std::size_t layer) {
+  if (experts_) experts_->before_weights(chunk, layer);
+  if (sharded_parameters()) return;
+  if (job_.parallelism.zero == 2 && group_ > 1 && own(chunks_[static_cast<std::size_t>(chunk)][layer]) > 0) {
     Bucket& bucket = bucket_of(chunk, layer);
     if (bucket.held == 0) {
       bucket.held = bytes_of(bucket.parameters, job_.training.grad_dtype);
       b_.allocate(MemoryKind::kGradients, bucket.held);
     }
   }
+}
+
+void DataParallel::after_inputs(std::int32_t chunk, std::size_t layer) {
+  // Weight gradients come from activations and their gradients alone.
+  if (experts_) experts_->after_inputs(chunk, layer);
+  if (sharded_parameters() && !units_[unit_index(chunk, layer)].root) release_unit(unit_index(chunk, layer));
 }
 
 void DataParallel::free_reduced() { drop(reducing_); }
@@ -305,14 +315,23 @@ void DataParallel::reduce(Bucket& bucket) {
   }
   reduce(job_.parallelism.overlap_grad_reduce ? Stream::kGradReduce : Stream::kCompute, bucket.parameters);
   if (host_.shares().optimizer > 0) {
-    host_.send_gradients(scatters() ? shard(bucket.parameters) : bucket.parameters, job_.parallelism.overlap_grad_reduce ? reduced_.back() : b_.compute_done());
+    send_gradients(scatters() ? shard(bucket.parameters) : bucket.parameters, job_.parallelism.overlap_grad_reduce ? reduced_.back() : b_.compute_done());
   }
   free_reduced();
   reducing_ = std::move(held);
   bucket.held = 0;
 }
 
-void DataParallel::reduce_unit(std::size_t unit, std::int32_t microbatch) {
+/// Gradients of a two-way pipeline are whole when its mirror rank has added its own.
+std::int64_t DataParallel::handed_on(std::int64_t gradients) const {
+  return job_.parallelism.placement == plan::Placement::kTwoWay ? 0 : workload::host_share(gradients, job_.training.offload.optimizer);
+}
+
+void DataParallel::send_gradients(std::int64_t elements, std::uint32_t event) {
+  if (job_.parallelism.placement != plan::Placement::kTwoWay) host_.send_gradients(elements, event);
+}
+
+void DataParallel::reduce_unit(std::size_t unit, bool first) {
   Unit& u = units_[unit];
   if (u.parameters == 0) return;
   const std::int64_t reduce_bytes = bytes_of(u.parameters, job_.training.grad_reduce_dtype);
@@ -324,22 +343,22 @@ void DataParallel::reduce_unit(std::size_t unit, std::int32_t microbatch) {
   // The share that comes out is the gradient itself in the first microbatch, and is added to it in those after.
   const std::int64_t share = bytes_of(shard(u.parameters), job_.training.grad_reduce_dtype);
   if (!job_.stack.gradient_buffer) {
-    const std::int64_t gone = workload::host_share(share, job_.training.offload.optimizer);  // kept until it has left for the host
+    const std::int64_t gone = handed_on(share);  // kept until it has left for the host
     b_.allocate(MemoryKind::kGradients, share - gone, Stream::kGradReduce);
     b_.allocate(MemoryKind::kGradients, gone, Stream::kGradReduce);
-    (microbatch == 0 ? made_ : reducing_).push_back(share - gone);
+    (first ? made_ : reducing_).push_back(share - gone);
     reducing_.push_back(gone);
   }
   reduce(Stream::kGradReduce, u.parameters);
-  host_.send_gradients(shard(u.parameters), reduced_.back());
+  send_gradients(shard(u.parameters), reduced_.back());
 }
 
 /// Gradients of a layer, tensor by tensor, that stay after its backward pass: until the microbatch ends, or until the update.
-void DataParallel::keep_gradients(std::int32_t microbatch, const LayerSlot& layer) {
+void DataParallel::keep_gradients(bool first, const LayerSlot& layer) {
   const workload::Training& t = job_.training;
   if (sharded_parameters()) return;
   const bool sharded = job_.parallelism.zero >= 2;
-  if (!job_.stack.gradient_buffer && microbatch == 0) {
+  if (!job_.stack.gradient_buffer && first) {
     for (const std::int64_t n : tensors_of(layer)) {
       made_.push_back(bytes_of(sharded ? shard(n) : n, t.grad_dtype));
       b_.allocate(MemoryKind::kGradients, made_.back());
@@ -358,9 +377,9 @@ void DataParallel::drop(std::vector<std::int64_t>& gradients) {
   gradients.clear();
 }
 
-void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
-  if (experts_) experts_->after_backward(microbatch, chunk, layer);
-  keep_gradients(microbatch, chunks_[static_cast<std::size_t>(chunk)][layer]);
+void DataParallel::after_weights(bool first, bool last, std::int32_t chunk, std::size_t layer) {
+  if (experts_) experts_->after_weights(first, last, chunk, layer);
+  keep_gradients(first, chunks_[static_cast<std::size_t>(chunk)][layer]);
   if (layer == 0) drop(half_);
   if (sharded_parameters()) {
     Unit& unit = units_[unit_index(chunk, layer)];
@@ -370,14 +389,14 @@ void DataParallel::after_backward(std::int32_t microbatch, std::int32_t chunk, s
     }
     if (++unit.layers_done < unit.layers) return;
     unit.layers_done = 0;
-    reduce_unit(unit_index(chunk, layer), microbatch);
+    reduce_unit(unit_index(chunk, layer), first);
     release_unit(unit_index(chunk, layer));
     return;
   }
-  const bool reduces = job_.parallelism.zero == 2 || microbatch + 1 == microbatches_;
+  const bool reduces = job_.parallelism.zero == 2 || last;
   if (group_ == 1 && reduces && host_.shares().optimizer > 0) {
     for (const Bucket& bucket : buckets_[static_cast<std::size_t>(chunk)]) {
-      if (bucket.lowest_layer == layer) host_.send_gradients(bucket.parameters, b_.compute_done());
+      if (bucket.lowest_layer == layer) send_gradients(bucket.parameters, b_.compute_done());
     }
   }
   if (group_ == 1 || !reduces) return;
@@ -435,6 +454,11 @@ void DataParallel::reduce_the_rest() {
   }
   for (const std::uint32_t event : reduced_) b_.wait(event);
   reduced_.clear();
+  if (job_.parallelism.placement == plan::Placement::kTwoWay && parameters_ > 0) {
+    // The mirror rank holds the same two stages and saw the other half of the microbatches.
+    b_.collective(Stream::kCompute, Request{Axis::kMirror, CommKind::kAllReduce, bytes_of(own_updated(), job_.training.grad_reduce_dtype)});
+    host_.send_gradients(own_updated(), b_.compute_done());
+  }
   if (experts_) experts_->reduce_the_rest();
 }
 
@@ -472,7 +496,8 @@ void DataParallel::end_step(const Pass& prepare, const Pass& update) {
       if (layer.passes->kind != workload::LayerKind::kDecoder) embedding = std::max(embedding, layer.passes->word_embedding);
     }
   }
-  if (job_.model.tied_embeddings && p.pp > 1 && embedding > 0 && job_.stack.tied_embedding_all_reduce) {
+  // In a V or a two-way pipeline embedding and head share a rank, and so one matrix and its gradient.
+  if (job_.model.tied_embeddings && p.pp > 1 && p.placement == plan::Placement::kLooped && embedding > 0 && job_.stack.tied_embedding_all_reduce) {
     b_.collective(Stream::kCompute, Request{Axis::kEmbedding, CommKind::kAllReduce, bytes_of(embedding, t.grad_reduce_dtype)});
   }
   if (p.sp && p.tp > 1 && replicated > 0 && job_.stack.norm_gradient_all_reduce) {

@@ -28,16 +28,21 @@ using ChunkLayers = std::vector<LayerSlot>;
 class DataParallel {
  public:
   enum class Part : std::uint8_t { kDense, kExperts };
-  DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, std::int64_t microbatches, Part part = Part::kDense);
+  DataParallel(RoleBuilder& builder, const Job& job, const std::vector<ChunkLayers>& chunks, Part part = Part::kDense);
 
   /// Parameters, gradients, optimizer states and runtime memory; the parameter gathers that overlap the first forward.
   void begin_step();
-  void before_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  /// first: the step's first forward pass of this chunk.
+  void before_forward(bool first, std::int32_t chunk, std::size_t layer);
   void after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   /// Where a layer's share stands in host memory: it comes back before what follows, and that of the layer before sets out.
   void fetch_activations(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
-  void before_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
-  void after_backward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  /// weights: the pass makes weight gradients too; where the backward pass is split, before_weights stands in front of those.
+  void before_backward(bool weights, std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  void before_weights(std::int32_t chunk, std::size_t layer);
+  void after_inputs(std::int32_t chunk, std::size_t layer);
+  /// first, last: the step's first and last weight gradients of this chunk.
+  void after_weights(bool first, bool last, std::int32_t chunk, std::size_t layer);
   /// Remaining reductions, tied and norm gradients, clip, optimizer, gathers that do not overlap. prepare: kernels over the gradients
   /// (zero, scale, norm); update: the optimizer's, which may communicate.
   void end_step(const Pass& prepare, const Pass& update);
@@ -70,11 +75,14 @@ class DataParallel {
   void use_unit(std::size_t unit, bool forward);
   void free_copied();
   void release_unit(std::size_t unit);
-  void reduce_unit(std::size_t unit, std::int32_t microbatch);
+  void reduce_unit(std::size_t unit, bool first);
+  /// The host's share of reduced gradients, as elements or bytes, that does not stay here; it is sent out after `event`.
+  [[nodiscard]] std::int64_t handed_on(std::int64_t gradients) const;
+  void send_gradients(std::int64_t elements, std::uint32_t event);
   void free_reduced();
   void make_states();
   void make_optimizer_states(bool first_step);
-  void keep_gradients(std::int32_t microbatch, const LayerSlot& layer);
+  void keep_gradients(bool first, const LayerSlot& layer);
   void drop(std::vector<std::int64_t>& gradients);
   template <class F>
   void for_tensors(F&& f) const {
@@ -107,7 +115,7 @@ class DataParallel {
   Part part_ = Part::kDense;
   workload::Axis axis_ = workload::Axis::kDp;
   std::unique_ptr<DataParallel> experts_;  // of the dense part, where the model has experts
-  std::int64_t microbatches_ = 1, group_ = 1, shards_ = 1, parameters_ = 0;
+  std::int64_t group_ = 1, shards_ = 1, parameters_ = 0;
   std::vector<std::vector<Bucket>> buckets_;       // per chunk, in backward order
   std::vector<std::uint32_t> reduced_;             // events of reductions still to wait for
   struct Unit {

@@ -35,6 +35,48 @@ std::vector<std::vector<MemoryEvent>> by_operation(std::size_t operations, const
   return at;
 }
 
+/// The backward pass in two halves. What a weight-gradient operation uses lives until the last of them that uses it has run, in the
+/// second half, however much later that is (modelling 5.4).
+struct Halves {
+  std::vector<Operation> input, weight;
+  std::vector<MemoryEvent> input_memory, weight_memory;
+
+  /// slot: of the first backward temporary; saved tensors, recompute's temporaries and what it re-makes have the slots after them.
+  Halves(const workload::Layer& layer, std::uint32_t slot) : in_weight(layer.backward.size(), false) {
+    for (const int i : layer.weight_gradient) in_weight[static_cast<std::size_t>(i)] = true;
+    for (std::size_t i = 0; i < layer.backward.size(); ++i) {
+      (in_weight[i] ? weight : input).push_back(layer.backward[i]);
+      last_input.push_back(std::max(0, static_cast<int>(input.size()) - 1));
+      last_weight.push_back(std::max(0, static_cast<int>(weight.size()) - 1));
+    }
+    if (layer.backward.empty()) last_input = {0};
+    for (const workload::Tensor& t : layer.backward_tensors) {
+      if (!t.arrives && in_weight[static_cast<std::size_t>(t.alloc_at)]) {
+        ORRERY_ASSERT(t.weight_use == t.free_at, "what a weight-gradient operation makes, only others of them use");
+        weight_memory.push_back({last_weight[static_cast<std::size_t>(t.alloc_at)], t.bytes, slot});
+      } else {
+        input_memory.push_back({last_input[static_cast<std::size_t>(t.alloc_at)], t.bytes, slot});
+      }
+      release(t.bytes, t.free_at, t.weight_use, slot++);
+    }
+    for (const workload::SavedTensor& t : layer.saved) release(t.bytes, t.backward_free_at, t.weight_use, slot++);
+    slot += static_cast<std::uint32_t>(layer.recompute_temporaries.size());
+    for (const workload::Tensor& t : layer.recompute_tensors) release(t.bytes, t.free_at, t.weight_use, slot++);
+  }
+
+ private:
+  std::vector<bool> in_weight;               // by operation of the whole pass
+  std::vector<int> last_input, last_weight;  // position in its half of the last operation up to this one
+
+  void release(std::int64_t bytes, int free_at, int weight_use, std::uint32_t slot) {
+    if (weight_use >= 0) {
+      weight_memory.push_back({last_weight[static_cast<std::size_t>(weight_use)], -bytes, slot});
+    } else {
+      input_memory.push_back({last_input[static_cast<std::size_t>(free_at)], -bytes, slot});
+    }
+  }
+};
+
 }  // namespace
 
 std::uint32_t request_index(std::vector<Request>& requests, const Request& request) {
@@ -63,6 +105,12 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
     level = Level{};
     pass.pieces.push_back(piece);
   };
+  if (operations.empty()) {  // a half of a backward pass may have nothing to run and still hold what the other half reads
+    for (const MemoryEvent& e : events.front()) {
+      level.change(e.bytes);
+      blocks.push_back({e.slot, MemoryKind::kActivations, 0, std::max<std::int64_t>(0, e.bytes)});
+    }
+  }
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const auto* comm = std::get_if<Comm>(&operations[i].work);
     const auto* await = std::get_if<workload::Await>(&operations[i].work);
@@ -99,7 +147,7 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
 }
 
 LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, Role& role,
-                              std::vector<Request>& requests) {
+                              std::vector<Request>& requests, bool split) {
   const std::string& name = layer.name;
   LayerPasses out;
   out.kind = layer.kind;
@@ -136,6 +184,11 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   out.forward_discarding = make_pass(name + " forward", Phase::kForward, forward_op_us, layer.forward, discarding, role, requests);
   out.recompute = make_pass(name + " recompute", Phase::kRecompute, forward_op_us, layer.recompute, recompute, role, requests);
   out.backward = make_pass(name + " backward", Phase::kBackward, backward_op_us, layer.backward, backward, role, requests);
+  if (split) {
+    const Halves halves(layer, static_cast<std::uint32_t>(layer.forward_tensors.size()));
+    out.input_gradients = make_pass(name + " input gradients", Phase::kBackward, backward_op_us, halves.input, halves.input_memory, role, requests);
+    out.weight_gradients = make_pass(name + " weight gradients", Phase::kBackward, backward_op_us, halves.weight, halves.weight_memory, role, requests);
+  }
   out.once_per_step = make_pass(name + " weights", Phase::kForward, forward_op_us, layer.once_per_step, {}, role, requests);
   out.recomputes = !layer.recompute.empty();
   return out;

@@ -43,6 +43,7 @@ struct LayerPasses {
   Pass forward_discarding;  ///< full recompute: keeps the input alone
   Pass recompute, backward;
   std::uint32_t slots = 0;  ///< tensors of one microbatch, over all passes
+  Pass input_gradients, weight_gradients;  ///< backward in two halves, where asked for
   Pass once_per_step;       ///< before the first microbatch: quantised copies of weights
   bool recomputes = false;  ///< `recompute` is not empty (selective) and opens a checkpointed region
   std::int64_t input_bytes = 0, output_bytes = 0;
@@ -53,7 +54,8 @@ struct LayerPasses {
   std::int64_t word_embedding = 0;  ///< parameters of the matrix that embedding and head share where tied
 };
 
+/// split: the halves of the backward pass too.
 LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, Role& role,
-                              std::vector<Request>& requests);
+                              std::vector<Request>& requests, bool split = false);
 
 }  // namespace orrery::program

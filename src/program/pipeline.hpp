@@ -1,6 +1,6 @@
 #pragma once
-// One role's microbatches in the schedule's order, with the stage's traffic: batches that block (1F1B as Megatron runs it) or four
-// streams that overlap. Source: Megatron core/pipeline_parallel/schedules.py and p2p_communication.py; modelling 8.2.
+// One role's microbatches in the schedule's order, with the stage's traffic: batches that block (1F1B as Megatron runs it) or
+// streams that overlap, one for each kind of message. Source: Megatron core/pipeline_parallel/schedules.py and p2p_communication.py; modelling 8.2.
 #include <cstdint>
 #include <vector>
 
@@ -25,9 +25,19 @@ class Pipeline {
     std::int64_t before = 0, after = 0;  // bytes of the activations that enter and leave a chunk
   };
   [[nodiscard]] Traffic traffic(const plan::ScheduleEntry& entry) const;
-  void compute(const plan::ScheduleEntry& entry);
-  void forward(const plan::ScheduleEntry& entry);
-  void backward(const plan::ScheduleEntry& entry);
+  /// An entry of the list; first: its chunk's first forward pass, or first weight gradients; last: its last weight gradients.
+  struct Turn {
+    plan::ScheduleEntry entry;
+    bool first = false, last = false;
+  };
+  [[nodiscard]] std::vector<Turn> turns(const std::vector<plan::ScheduleEntry>& order) const;
+  void compute(const Turn& turn);
+  void begin(const Turn& turn);
+  void forward(const Turn& turn, std::size_t layer);
+  /// The backward pass of the layer below `end`, or of its recomputed group; returns where the next one ends.
+  std::size_t backward(const Turn& turn, std::size_t end);
+  void weights(const Turn& turn);
+  void pair(const Turn& forward_turn, const Turn& backward_turn);
   void run_blocking(const std::vector<plan::ScheduleEntry>& order);
   void run_blocking_chunks(const std::vector<plan::ScheduleEntry>& order);
   void run_overlapped(const std::vector<plan::ScheduleEntry>& order);
@@ -38,6 +48,7 @@ class Pipeline {
   const std::vector<ChunkLayers>& chunks_;
   std::int64_t stage_ = 0;
   std::vector<Boundaries> boundaries_;  // by chunk
+  std::vector<Turn> turns_;             // of the order that runs
 };
 
 }  // namespace orrery::program

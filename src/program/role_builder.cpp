@@ -9,6 +9,7 @@ namespace orrery::program {
 
 const char* to_string(Stream s) {
   static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive",
+                                                     "upward forward send", "upward forward receive", "upward backward send", "upward backward receive",
                                                      "copy out", "copy in", "host update", "context parallel", "replica reduce", "tensor parallel"};
   return kNames[static_cast<std::size_t>(s)];
 }
@@ -56,12 +57,14 @@ std::uint32_t RoleBuilder::device(Item item, std::uint32_t after) {
       extra.wait = pending_waits_.back();
       pending_waits_.pop_back();
       role_.items.push_back(extra);
+      ++compute_issued_;
     }
     if (!pending_waits_.empty()) {
       item.wait = pending_waits_.back();
       pending_waits_.clear();
     }
     last_compute_ = role_.items.size();
+    ++compute_issued_;
     role_.items.push_back(item);
     return kNoEvent;
   }

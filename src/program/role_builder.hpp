@@ -36,6 +36,8 @@ class RoleBuilder {
   void wait(std::uint32_t event);
   /// An event recorded when all compute issued so far has ended; kNoEvent where nothing was issued.
   std::uint32_t compute_done();
+  /// Instructions issued to the compute stream so far.
+  [[nodiscard]] std::uint32_t compute_issued() const { return compute_issued_; }
   /// Compute-stream pieces of a pass, for which `base` is where the handles of its layer and microbatch begin.
   void pass(const Pass& pass, std::uint32_t base);
   /// The forward pass of layer `layer` of the present chunk: what it keeps is found again by the passes after it.
@@ -75,6 +77,7 @@ class RoleBuilder {
   std::int32_t microbatch_ = -1, chunk_ = -1;
   std::vector<std::uint32_t> pending_waits_;
   std::size_t last_compute_ = SIZE_MAX;
+  std::uint32_t compute_issued_ = 0;
 };
 
 }  // namespace orrery::program

@@ -84,6 +84,22 @@ void check_variants(const Program& program, Problems& problems) {
 /// The role that stands for a stage.
 const Role& role_at(const Program& program, std::size_t stage) { return program.roles[stage * static_cast<std::size_t>(program.variants())]; }
 
+/// Order lists that cannot run, at the compute instruction that the entry begins with.
+void check_schedule(const Program& program, Problems& problems) {
+  if (program.roles.empty() || std::all_of(program.roles.begin(), program.roles.end(), [](const Role& r) { return r.order.empty(); })) return;
+  std::vector<std::vector<plan::ScheduleEntry>> orders;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(program.stages()); ++s) {
+    std::vector<plan::ScheduleEntry>& order = orders.emplace_back();
+    for (const PlacedEntry& placed : role_at(program, s).order) order.push_back(placed.entry);
+  }
+  for (const plan::OrderProblem& p : plan::check_orders(program.pipeline, orders)) {
+    const std::vector<PlacedEntry>& order = role_at(program, static_cast<std::size_t>(p.stage)).order;
+    const auto at = static_cast<std::size_t>(p.entry);
+    const std::uint32_t instruction = order.empty() ? 0 : order[std::min(at, order.size() - 1)].instruction;
+    problems.add(fmt::format("stage {} stream \"{}\" {}instruction {}: {}", p.stage, to_string(Stream::kCompute), at < order.size() ? "" : "after ", instruction, p.text));
+  }
+}
+
 /// Counts of sends and receives between neighbours.
 void check_traffic(const Program& program, Problems& problems) {
   const auto stages = static_cast<std::size_t>(program.stages());
@@ -98,37 +114,46 @@ void check_traffic(const Program& program, Problems& problems) {
     return bytes;
   };
   for (std::size_t s = 0; s < stages; ++s) {
-    for (const auto& [out, in, step] : {std::tuple{Slot::kForwardOut, Slot::kForwardIn, std::size_t{1}}, std::tuple{Slot::kBackwardOut, Slot::kBackwardIn, stages - 1}}) {
-      const std::size_t to = (s + step) % stages;
-      const std::vector<std::int64_t> sent = list(s, out), received = list(to, in);
+    for (const auto& [out, kind] : {std::pair{Slot::kForwardOut, "forward"}, std::pair{Slot::kBackwardOut, "backward"}, std::pair{Slot::kUpForwardOut, "upward forward"},
+                                    std::pair{Slot::kUpBackwardOut, "upward backward"}}) {
+      const std::size_t to = (s + (meets_next(out) ? 1 : stages - 1)) % stages;
+      const std::vector<std::int64_t> sent = list(s, out), received = list(to, other_end(out));
       if (sent.size() != received.size()) {
-        problems.add(fmt::format("stage {} sends {} {} messages to stage {}, which receives {}", s, sent.size(), out == Slot::kForwardOut ? "forward" : "backward", to, received.size()));
+        problems.add(fmt::format("stage {} sends {} {} messages to stage {}, which receives {}", s, sent.size(), kind, to, received.size()));
       } else if (sent != received) {
-        problems.add(fmt::format("stage {} and stage {} disagree on the size of a {} message", s, to, out == Slot::kForwardOut ? "forward" : "backward"));
+        problems.add(fmt::format("stage {} and stage {} disagree on the size of a {} message", s, to, kind));
       }
     }
   }
 }
 
+/// Whether a group of this axis joins two stages.
+bool joins(Axis axis, std::size_t a, std::size_t b, std::size_t stages) {
+  if (axis == Axis::kEmbedding) return (a == 0 || a + 1 == stages) && (b == 0 || b + 1 == stages);
+  if (axis == Axis::kMirror) return a == b || a + b + 1 == stages;
+  return axis == Axis::kModel || axis == Axis::kWorld || axis == Axis::kPp;
+}
+
 /// Groups that span stages must see the same sequence from each of their stages.
 void check_collectives(const Program& program, Problems& problems) {
-  for (const Axis axis : {Axis::kEmbedding, Axis::kModel, Axis::kWorld, Axis::kPp}) {
-    std::vector<std::uint32_t> first;
-    std::size_t first_stage = SIZE_MAX;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(program.stages()); ++s) {
-      if (axis == Axis::kEmbedding && s != 0 && s + 1 != static_cast<std::size_t>(program.stages())) continue;
-      std::vector<std::uint32_t> sequence;
-      for (const Item& item : role_at(program, s).items) {
-        if (item.kind == ItemKind::kCollective && program.requests[item.index].axis == axis) sequence.push_back(item.index);
-      }
-      if (first_stage == SIZE_MAX) {
-        first = sequence;
-        first_stage = s;
-        continue;
-      }
-      if (sequence == first) continue;
-      const auto [a, b] = std::mismatch(first.begin(), first.end(), sequence.begin(), sequence.end());
-      problems.add(fmt::format("stages {} and {} issue different collectives on group {}: they part at number {}", first_stage, s, workload::to_string(axis), a - first.begin()));
+  const auto stages = static_cast<std::size_t>(program.stages());
+  const auto sequence = [&](std::size_t s, Axis axis) {
+    std::vector<std::uint32_t> list;
+    for (const Item& item : role_at(program, s).items) {
+      if (item.kind == ItemKind::kCollective && program.requests[item.index].axis == axis) list.push_back(item.index);
+    }
+    return list;
+  };
+  for (const Axis axis : {Axis::kEmbedding, Axis::kModel, Axis::kWorld, Axis::kPp, Axis::kMirror}) {
+    for (std::size_t s = 1; s < stages; ++s) {
+      // Against the first stage of its group.
+      std::size_t first = 0;
+      while (first < s && !joins(axis, first, s, stages)) ++first;
+      if (first == s) continue;
+      const std::vector<std::uint32_t> expected = sequence(first, axis), found = sequence(s, axis);
+      if (found == expected) continue;
+      const auto [a, b] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+      problems.add(fmt::format("stages {} and {} issue different collectives on group {}: they part at number {}", first, s, workload::to_string(axis), a - expected.begin()));
     }
   }
 }
@@ -175,8 +200,6 @@ class DryRun {
     std::array<std::array<std::int64_t, kSlots>, kStreams> number{};  // of the batch in flight, per slot
     std::array<std::int64_t, kStreams> collective{};
   };
-
-  [[nodiscard]] static bool crosses_stages(Axis a) { return a == Axis::kEmbedding || a == Axis::kModel || a == Axis::kWorld || a == Axis::kPp; }
 
   bool advance(std::size_t s) {
     Stage& st = stages_[s];
@@ -234,16 +257,14 @@ class DryRun {
     const std::size_t n = stages_.size();
     if (item.kind == ItemKind::kBatch) {
       for (const PointToPoint& m : role_at(program_, s).batches[item.index]) {
-        const bool up = m.slot == Slot::kForwardOut || m.slot == Slot::kBackwardIn;
-        static constexpr Slot kOther[kSlots] = {Slot::kForwardIn, Slot::kForwardOut, Slot::kBackwardIn, Slot::kBackwardOut};
-        const Stage& peer = stages_[(s + (up ? 1 : n - 1)) % n];
-        if (peer.sent[static_cast<std::size_t>(kOther[static_cast<std::size_t>(m.slot)])] < st.number[q][static_cast<std::size_t>(m.slot)]) return false;
+        const Stage& peer = stages_[(s + (meets_next(m.slot) ? 1 : n - 1)) % n];
+        if (peer.sent[static_cast<std::size_t>(other_end(m.slot))] < st.number[q][static_cast<std::size_t>(m.slot)]) return false;
       }
     }
-    if (item.kind == ItemKind::kCollective && crosses_stages(program_.requests[item.index].axis)) {
+    if (item.kind == ItemKind::kCollective) {
       const Axis axis = program_.requests[item.index].axis;
       for (std::size_t other = 0; other < n; ++other) {
-        if (axis == Axis::kEmbedding && other != 0 && other + 1 != n) continue;
+        if (!joins(axis, s, other, n)) continue;
         const auto found = stages_[other].launched.find(static_cast<std::uint32_t>(axis));
         if (found == stages_[other].launched.end() || found->second < st.collective[q]) return false;
       }
@@ -261,6 +282,7 @@ std::vector<std::string> verify(const Program& program) {
   Problems problems;
   for (const Role& role : program.roles) check_books(role, problems);
   check_variants(program, problems);
+  check_schedule(program, problems);
   check_traffic(program, problems);
   check_collectives(program, problems);
   if (problems.texts.empty()) DryRun(program).run(problems);

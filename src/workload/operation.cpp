@@ -64,6 +64,7 @@ const char* to_string(Axis a) {
     case Axis::kModel: return "model";
     case Axis::kWorld: return "world";
     case Axis::kEtp: return "etp";
+    case Axis::kMirror: return "mirror";
     case Axis::kExpertDp: return "expert_dp";
     case Axis::kToHost: return "to_host";
     case Axis::kFromHost: return "from_host";

@@ -41,8 +41,12 @@ std::vector<Tape::Life> Tape::lives(const std::vector<Step>& steps) const {
       Life& life = out[at(t)];
       if (life.made < 0) life.made = static_cast<int>(i);
       life.last = static_cast<int>(i);
+      if (steps[i].weight_gradient) life.weight = life.last;
     }
-    for (const TensorId t : steps[i].reads) out[at(t)].last = static_cast<int>(i);
+    for (const TensorId t : steps[i].reads) {
+      out[at(t)].last = static_cast<int>(i);
+      if (steps[i].weight_gradient) out[at(t)].weight = static_cast<int>(i);
+    }
   }
   return out;
 }
@@ -159,17 +163,17 @@ void Tape::file_tensors(const Rerun& r, const Marks& needed, TensorId output, La
     const TensorId id = static_cast<TensorId>(t);
     const int born = id == input_ ? 0 : first[t].made;
     if (born >= 0 && r.kept[t]) {
-      layer.saved.push_back({record.name, record.bytes, born, last_backward_use(id)});
+      layer.saved.push_back({record.name, record.bytes, born, last_backward_use(id), third[t].weight});
     } else if (born >= 0) {
       layer.forward_tensors.push_back({record.name, record.bytes, born, std::max(born, first[t].last)});
     }
     if (second[t].made >= 0 && needed[t] && !r.kept[t]) {
-      layer.recompute_tensors.push_back({record.name, record.bytes, second[t].made, last_backward_use(id)});
+      layer.recompute_tensors.push_back({record.name, record.bytes, second[t].made, last_backward_use(id), third[t].weight});
     } else if (second[t].made >= 0) {
       layer.recompute_temporaries.push_back({record.name, record.bytes, second[t].made, second[t].last});
     }
     if (born < 0 && third[t].last >= 0) {
-      layer.backward_tensors.push_back({record.name, record.bytes, id == output_gradient_ ? 0 : third[t].made, third[t].last});
+      layer.backward_tensors.push_back({record.name, record.bytes, id == output_gradient_ ? 0 : third[t].made, third[t].last, third[t].weight, id == output_gradient_});
     }
   }
   if (input_ != kNoTensor) layer.input_bytes = tensors_[at(input_)].bytes;

@@ -72,6 +72,7 @@ class Tape {
   };
   struct Life {
     int made = -1, last = -1;  ///< positions in a list of steps; -1: not there
+    int weight = -1;           ///< the last weight-gradient step that reads or makes it
   };
   using Marks = std::vector<bool>;  ///< by tensor or by step
 

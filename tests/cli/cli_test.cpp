@@ -3,6 +3,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <unistd.h>
 
 #include "catch.h"
@@ -140,6 +141,47 @@ TEST_CASE("--json FILE and --trace FILE are written, and the table still printed
   }
   CHECK(ranks == std::set<std::int64_t>{0, 2});
   CHECK(phases.count("X") + phases.count("C") + phases.count("M") == 3);
+}
+
+TEST_CASE("--timeline draws a lane per stage and a box per pass, with or without a trace") {
+  const Folder folder;
+  const std::string path = folder.write("small.json", kSmall), picture = folder.file("timeline.svg");
+  REQUIRE(command({"simulate", path, "--timeline", picture, "--quiet"}).code == cli::kSuccess);
+  const std::string svg = *document::read_file(picture);
+  CHECK(svg.find("<title>1f1b: 2 stages, 1 chunks per rank, 16 microbatches</title>") != std::string::npos);
+  CHECK(svg.find(">stage 0</text>") != std::string::npos);
+  CHECK(svg.find(">stage 1</text>") != std::string::npos);
+  CHECK(svg.find(">stage 2</text>") == std::string::npos);
+  // Two stages, 16 microbatches, forward and backward, and the end of the step on each.
+  CHECK(std::count(svg.begin(), svg.end(), 'z') - std::count(svg.begin(), svg.end(), 'Z') >= 2 * 16 * 2 + 2);
+  REQUIRE(command({"simulate", path, "--timeline", picture, "--trace", folder.file("trace.json"), "--quiet"}).code == cli::kSuccess);
+  CHECK(*document::read_file(picture) == svg);
+  CHECK(std::filesystem::exists(folder.file("trace.json")));
+  CHECK(command({"simulate", path, "--timeline", "-"}).err == "orrery: --timeline -: a picture goes to a file; standard output is for the table or --json -\n");
+  CHECK(command({"simulate", path, "--timeline", picture, "--trace", picture}).err == "orrery: --timeline and --trace both write " + picture + "\n");
+  CHECK(command({"simulate", path, "--timeline", path}).err == "orrery: --timeline " + path + " would replace the scenario\n");
+}
+
+TEST_CASE("every schedule runs on a small job, and one with its list from a file beside the scenario") {
+  const Folder folder;
+  const std::string path = folder.write("small.json", kSmall);
+  for (const char* settings : {"bfs 2", "zb_h1 1", "zb_h2 1", "zb_v 2", "v_half 2", "v_min 2", "dualpipe 1", "dualpipe_v 2", "interleaved_1f1b 2", "gpipe 1"}) {
+    const std::string text = settings, name = text.substr(0, text.find(' ')), chunks = text.substr(text.find(' ') + 1);
+    CAPTURE(name);
+    const Said said = command({"simulate", path, "--set", "parallelism.schedule=" + name, "--set", "parallelism.vp=" + chunks, "--set", "parallelism.p2p=overlapped", "--json", "-"});
+    REQUIRE(said.code == cli::kSuccess);
+    const document::Value report = json(said.out);
+    CHECK(report.at("scenario").at("parallelism").at("schedule") == document::Value(name));
+    CHECK(report.at("throughput").at("pipeline_efficiency").as_double() > 0.5);
+    CHECK(report.at("throughput").at("pipeline_efficiency_closed_form").as_double() <= 1);
+  }
+  std::ignore = folder.write("order.json", R"({"schema": "orrery/schedule/1", "orders": [["F0","F1","B0","B1"], ["F0","B0","F1","B1"]]})");
+  const std::vector<std::string> listed = {"simulate", path, "--set", R"(parallelism.schedule={"file": "order.json"})", "--set", "parallelism.p2p=overlapped", "--set", "training.global_batch=4"};
+  CHECK(command(listed).code == cli::kSuccess);
+  std::ignore = folder.write("order.json", R"({"schema": "orrery/schedule/1", "orders": [["F0","F1","B0","B1"], ["B0","F0","F1","B1"]]})");
+  const Said refused = command(listed);
+  CHECK(refused.code == cli::kBadInput);
+  CHECK(refused.err.find("/parallelism/schedule/file/orders/1/0: backward of microbatch 0 through chunk 0 comes before its forward") != std::string::npos);
 }
 
 TEST_CASE("a default trace has every stage, with arrows from sends to receives") {

@@ -81,7 +81,7 @@ TEST_CASE("no output replaces another, or the scenario it was made from", "[host
       {{"simulate", path, "--trace", out, "--json", out}, "--trace and --json both write " + out},
       {{"simulate", path, "--json", path}, "--json " + path + " would replace the scenario"},
       {{"simulate", path, "--trace", path}, "--trace " + path + " would replace the scenario"},
-      {{"simulate", path, "--trace-ranks", "0"}, "--trace-ranks says what a trace shows, but no --trace FILE is asked for"},
+      {{"simulate", path, "--trace-ranks", "0"}, "--trace-ranks says what a trace shows, but no --trace or --timeline FILE is asked for"},
   });
   CHECK_FALSE(std::filesystem::exists(out));
   CHECK(std::filesystem::file_size(path) == kSmall.size());
@@ -146,6 +146,10 @@ TEST_CASE("plans that cannot be are refused with their place and what would do",
         "/parallelism/pp: 3 stages cannot share 32 layers evenly; use a divisor of 32 (2, 4, 8) or give layers_per_stage"}},
       {"parallelism.schedule=interleaved_1f1b", {"/parallelism/vp: interleaved_1f1b needs at least 2 chunks per stage; use vp 2 or more, or schedule 1f1b"}},
       {"parallelism={\"vp\": 2, \"schedule\": \"1f1b\"}", {"/parallelism/vp: 1f1b has one chunk per stage; use vp 1, or schedule interleaved_1f1b"}},
+      {"parallelism.schedule=zb_v", {"/parallelism/vp: zb_v has exactly 2 chunks per stage; use vp 2"}},
+      {"parallelism.schedule=zb_w", {"/parallelism/schedule: unknown value \"zb_w\"; did you mean \"zb_v\"?"}},
+      {"parallelism.schedule={}", {"/parallelism/schedule/file: missing; a catalogue name, a path or an object is required"}},
+      {"parallelism.schedule={\"file\": 3}", {"/parallelism/schedule/file: expected a catalogue name, a path or an object, found 3"}},
       {"model.layers=1", {"/parallelism/pp: 2 stages are more than 1 layers; use fewer stages, or give layers_per_stage"}},
       {"model.heads=33", {"/model/kv_heads: 33 heads cannot share 8 key and value heads evenly; use a divisor of 33"}},
       {"training.global_batch=33", {"/training/global_batch: 33 is no multiple of micro_batch 1 x dp 2; use 32 or 34"}},

@@ -1,4 +1,5 @@
 // The reference checks of this module's scope. Kind "road" plays the order lists; kind "arithmetic" is a definition.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -45,6 +46,19 @@ const std::vector<Check> kChecks = {
      }},
     {"pipe.interleaved.makespan", {{"p", 8}, {"m", 32}, {"v", 4}, {"F", 1}, {"B", 2}}, 101.25, 1e-9,
      [](const Inputs& in) { return makespan(in, Schedule::kInterleaved1F1B); }},
+    {"pipe.zbh1.makespan", {{"p", 8}, {"m", 32}, {"F", 1}, {"B", 2}}, 103.0, 1e-9, [](const Inputs& in) { return makespan(in, Schedule::kZbH1); }},  // B + W: 1 each
+    // (p-1)(F+B-2W) at F=1, B=2 (W=1 of it): what ZB-H1 idles, its B being the input gradients alone.
+    {"pipe.zb1p.bubble", {{"p", 16}, {"m", 64}, {"F", 1}, {"B", 2}}, 15, 0,
+     [](const Inputs& in) { return makespan(in, Schedule::kZbH1) - 3 * in.at("m"); }},
+    {"pipe.dualpipe.bubble", {{"p", 16}, {"m", 40}, {"F", 1}, {"B", 2}}, 14, 0,
+     [](const Inputs& in) { return makespan(in, Schedule::kDualPipe) - 3 * in.at("m"); }},
+    // Rounds of two pairs on the rank that is r from its end; one more pair in each of the p/2-r-1 rounds that follow.
+    {"pipe.dualpipe.main_steps", {{"p", 16}, {"m", 40}, {"r", 3}}, 8, 0,
+     [](const Inputs& in) {
+       const auto order = schedule_order(pipe_of(in, Schedule::kDualPipe), integer(in, "r"), integer(in, "m"));
+       const auto pairs = std::count_if(order.begin(), order.end(), [](const ScheduleEntry& e) { return e.with_next; });
+       return static_cast<double>(pairs - (integer(in, "p") / 2 - integer(in, "r") - 1)) / 2;
+     }},
     {"pipe.1f1b.p2p_exposed", {{"p", 8}, {"m", 32}, {"F", 1}, {"B", 2}, {"c", 0.05}}, 120.4, 1e-9,
      [](const Inputs& in) { return makespan(in, Schedule::k1F1B); }},
     {"pipe.interleaved.p2p_exposed", {{"p", 8}, {"m", 32}, {"v", 2}, {"F", 1}, {"B", 2}, {"c", 0.05}}, 108.0, 1e-9,

@@ -1,14 +1,19 @@
 #pragma once
-// Plays order lists alone (modelling 8.1): an entry starts when its stage is free and its input has arrived. Times are integers in any unit.
+// Plays order lists alone (modelling 8.1), apart from the library's own judge: an entry starts when its stage is free and its input has
+// arrived. Times are integers in any unit.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "orrery/plan/plan.hpp"
 
 namespace orrery::plan::testing {
 
-/// Of one chunk pass on each stage; hop: from one stage's end to the next one's input.
+/// Of one chunk pass on each stage; hop: from one stage's end to the next one's input. The halves of a split backward pass are each half
+/// of `backward`.
 struct PassTimes {
   std::vector<std::int64_t> forward, backward;
   std::int64_t hop = 0;
@@ -17,6 +22,7 @@ struct Played {
   bool stuck = false;
   std::int64_t makespan = 0;
   std::vector<std::int64_t> busy, kept;  ///< per stage: time worked; most chunk passes whose activations are held
+  std::vector<std::int64_t> first, last; ///< per stage: when its first pass starts, and its last one ends
 };
 
 inline PassTimes equal_stages(std::int64_t stages, std::int64_t forward, std::int64_t backward, std::int64_t hop = 0) {
@@ -24,44 +30,61 @@ inline PassTimes equal_stages(std::int64_t stages, std::int64_t forward, std::in
   return {std::vector(n, forward), std::vector(n, backward), hop};
 }
 
-inline Played play(const Parallelism& p, std::int64_t microbatches, const PassTimes& times) {
-  constexpr std::int64_t kPending = -1;
-  const auto stages = static_cast<std::size_t>(p.pp), chunks = static_cast<std::size_t>(p.vp), batch = static_cast<std::size_t>(microbatches);
-  std::vector<std::int64_t> ends(2 * stages * chunks * batch, kPending), free(stages, 0), held(stages, 0);
+inline Played play(const Parallelism& p, const std::vector<std::vector<ScheduleEntry>>& orders, const PassTimes& times) {
+  const auto stages = static_cast<std::size_t>(p.pp);
+  // Ends by (backward, place, microbatch).
+  std::map<std::tuple<int, std::int64_t, std::int32_t>, std::int64_t> ends;
+  std::vector<std::int64_t> free(stages, 0), held(stages, 0);
   std::vector<std::size_t> next(stages, 0);
-  std::vector<std::vector<ScheduleEntry>> orders;
-  for (std::int64_t s = 0; s < p.pp; ++s) orders.push_back(schedule_order(p, s, microbatches));
-  Played played{.stuck = false, .makespan = 0, .busy = std::vector<std::int64_t>(stages, 0), .kept = std::vector<std::int64_t>(stages, 0)};
-
-  // A place is chunk*stages + stage: where a microbatch is on its way through the model.
-  const auto end_of = [&](Pass pass, std::size_t place, std::size_t microbatch) -> std::int64_t& {
-    return ends[((pass == Pass::kForward ? 0 : 1) * stages * chunks + place) * batch + microbatch];
+  Played played;
+  for (auto* list : {&played.busy, &played.kept, &played.last}) list->assign(stages, 0);
+  played.first.assign(stages, -1);
+  const auto length = [&](const ScheduleEntry& e, std::size_t s) {
+    return e.pass == Pass::kForward ? times.forward[s] : e.pass == Pass::kBackward ? times.backward[s] : times.backward[s] / 2;
   };
-  const auto arrival = [&](const ScheduleEntry& e, std::size_t stage) -> std::int64_t {
-    const std::size_t place = static_cast<std::size_t>(e.chunk) * stages + stage, mb = static_cast<std::size_t>(e.microbatch);
-    const auto over = [&](std::int64_t end) { return end == kPending || stages == 1 ? end : end + times.hop; };
-    if (e.pass == Pass::kForward) return place == 0 ? 0 : over(end_of(Pass::kForward, place - 1, mb));
-    const std::int64_t own = end_of(Pass::kForward, place, mb);
-    if (own == kPending || place + 1 == stages * chunks) return own;
-    const std::int64_t from = over(end_of(Pass::kBackward, place + 1, mb));
-    return from == kPending ? kPending : std::max(own, from);
+  /// -1 while the input is not there.
+  const auto arrival = [&](const ScheduleEntry& e, std::size_t s) -> std::int64_t {
+    const std::int64_t place = place_of(p, static_cast<std::int64_t>(s), e.chunk);
+    const auto end = [&](int kind, std::int64_t at) {
+      const auto found = ends.find({kind, at, e.microbatch});
+      return found == ends.end() ? std::int64_t{-1} : found->second;
+    };
+    const bool turns = p.placement == Placement::kV && static_cast<std::int64_t>(s) + 1 == p.pp;
+    const auto over = [&](std::int64_t at, bool local) { return at < 0 || stages == 1 || local ? at : at + times.hop; };
+    if (e.pass == Pass::kForward) return place == 0 ? 0 : over(end(0, place - 1), turns && e.chunk == 1);
+    if (e.pass == Pass::kWeight) return end(1, place);
+    const std::int64_t own = end(0, place);
+    if (own < 0 || place + 1 == places(p)) return own;
+    const std::int64_t from = over(end(1, place + 1), turns && e.chunk == 0);
+    return from < 0 ? from : std::max(own, from);
   };
-
   for (bool progress = true; progress;) {
     progress = false;
     for (std::size_t s = 0; s < stages; ++s) {
       while (next[s] < orders[s].size()) {
-        const ScheduleEntry& e = orders[s][next[s]];
-        const std::int64_t ready = arrival(e, s);
-        if (ready == kPending) break;
-        const std::int64_t length = e.pass == Pass::kForward ? times.forward[s] : times.backward[s];
-        free[s] = std::max(free[s], ready) + length;
-        end_of(e.pass, static_cast<std::size_t>(e.chunk) * stages + s, static_cast<std::size_t>(e.microbatch)) = free[s];
-        held[s] += e.pass == Pass::kForward ? 1 : -1;
-        played.kept[s] = std::max(played.kept[s], held[s]);
-        played.busy[s] += length;
+        const std::size_t begin = next[s], end = begin + (orders[s][begin].with_next ? 2 : 1);
+        std::int64_t start = free[s];
+        bool ready = true;
+        for (std::size_t k = begin; k < end; ++k) {
+          const std::int64_t at = arrival(orders[s][k], s);
+          ready = ready && at >= 0;
+          start = std::max(start, at);
+        }
+        if (!ready) break;
+        free[s] = start;
+        for (std::size_t k = begin; k < end; ++k) free[s] += length(orders[s][k], s);
+        for (std::size_t k = begin; k < end; ++k) {
+          const ScheduleEntry& e = orders[s][k];
+          const int kind = e.pass == Pass::kForward ? 0 : e.pass == Pass::kWeight ? 2 : 1;
+          ends[{kind, place_of(p, static_cast<std::int64_t>(s), e.chunk), e.microbatch}] = free[s];
+          if (kind == 0) played.kept[s] = std::max(played.kept[s], ++held[s]);
+          if (e.pass == Pass::kBackward || e.pass == Pass::kWeight) --held[s];
+          played.busy[s] += length(e, s);
+        }
+        if (played.first[s] < 0) played.first[s] = start;
+        played.last[s] = free[s];
         played.makespan = std::max(played.makespan, free[s]);
-        ++next[s];
+        next[s] = end;
         progress = true;
       }
     }
@@ -70,11 +93,17 @@ inline Played play(const Parallelism& p, std::int64_t microbatches, const PassTi
   return played;
 }
 
-inline Parallelism pipe(Schedule schedule, std::int64_t stages, std::int64_t chunks = 1) {
+inline Played play(const Parallelism& p, std::int64_t microbatches, const PassTimes& times) { return play(p, schedule_orders(p, microbatches), times); }
+
+inline Parallelism pipe(Schedule schedule, std::int64_t stages, std::int64_t chunks = 1, std::int64_t group = 0) {
   Parallelism p;
   p.schedule = schedule;
+  p.placement = schedule == Schedule::kDualPipe ? Placement::kTwoWay
+                : schedule == Schedule::kZbV || schedule == Schedule::kVHalf || schedule == Schedule::kVMin || schedule == Schedule::kDualPipeV ? Placement::kV
+                                                                                                                                             : Placement::kLooped;
   p.pp = stages;
   p.vp = chunks;
+  p.interleave_group = group;
   return p;
 }
 

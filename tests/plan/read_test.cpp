@@ -166,6 +166,78 @@ TEST_CASE("the schedule must admit chunks, stages and microbatches") {
         Lines{"job.json:/training/global_batch: interleaved_1f1b plays microbatches in rounds of pp 8, but global_batch 160 makes 20 of them; use a multiple of 64"});
 }
 
+TEST_CASE("each schedule says what it needs of stages, chunks, microbatches and messages") {
+  CHECK(refusals({.parallelism = R"({"pp": 4, "schedule": "zb_v", "p2p": "overlapped"})"}) == Lines{"job.json:/parallelism/vp: zb_v has exactly 2 chunks per stage; use vp 2"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "schedule": "bfs", "p2p": "overlapped"})"}) ==
+        Lines{"job.json:/parallelism/vp: bfs needs at least 2 chunks per stage; use vp 2 or more, or schedule 1f1b"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "schedule": "zb_h1", "p2p": "overlapped"})"}) ==
+        Lines{"job.json:/parallelism/vp: zb_h1 has one chunk per stage; use vp 1, or schedule interleaved_1f1b"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "schedule": "zb_h2", "p2p": "blocking"})"}) ==
+        Lines{"job.json:/parallelism/p2p: zb_h2 cannot block: its runtime posts sends and receives ahead and has no call that blocks; use \"overlapped\""});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "schedule": "bfs", "p2p": "blocking"})"}) ==
+        Lines{"job.json:/parallelism/p2p: bfs cannot block: the first stage takes nothing back until every microbatch has left it, so a send that blocks would never end; use "
+              "\"overlapped\""});
+  CHECK(refusals({.parallelism = R"({"pp": 3, "schedule": "dualpipe", "p2p": "overlapped"})", .gpus = 48}) ==
+        Lines{"job.json:/parallelism/pp: dualpipe feeds microbatches from both ends of an even number of stages; use pp 4"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "schedule": "dualpipe", "p2p": "overlapped"})", .training = batch_of(96)}) ==
+        Lines{"job.json:/training/global_batch: dualpipe needs at least 2 x pp = 8 microbatches a step, but global_batch 96 makes 6 of them"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "schedule": "dualpipe", "p2p": "overlapped"})", .training = batch_of(144)}) ==
+        Lines{"job.json:/training/global_batch: dualpipe sends half of the microbatches from either end, but global_batch 144 makes 9 of them"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "interleave_group": 4})"}) ==
+        Lines{"job.json:/parallelism/interleave_group: 1f1b has no groups of microbatches; use null, or schedule interleaved_1f1b"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "interleave_group": 3})"}) ==
+        Lines{"job.json:/parallelism/interleave_group: 3 microbatches do not reach from a chunk of the first stage to its next one; use pp 4 or more"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "interleave_group": 9})", .training = batch_of(128)}) ==
+        Lines{"job.json:/parallelism/interleave_group: a group of 9 is more than the 8 microbatches of a step; use 4 to 8"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "interleave_group": 6})", .training = batch_of(128)}) ==
+        Lines{"job.json:/parallelism/interleave_group: groups of 6 leave 2 of 8 microbatches for the last one, fewer than pp 4; use a divisor of 8 from 4 up"});
+  const auto grouped = read({.parallelism = R"({"pp": 4, "vp": 2, "interleave_group": 6})", .training = batch_of(160)});
+  REQUIRE(grouped);
+  CHECK(grouped->interleave_group == 6);
+}
+
+TEST_CASE("layers of a V are split along its way: a remainder in front goes to the first stages of the way down") {
+  const auto p = read({.parallelism = R"({"pp": 4, "vp": 2, "schedule": "zb_v", "p2p": "overlapped"})", .model = gpt(11)}, "front");
+  REQUIRE(p);
+  CHECK(p->placement == Placement::kV);
+  CHECK(p->layers_per_stage == std::vector<std::int64_t>{2, 2, 2, 1, 1, 1, 1, 1});
+  const auto back = read({.parallelism = R"({"pp": 4, "vp": 2, "schedule": "zb_v", "p2p": "overlapped"})", .model = gpt(11)}, "back");
+  REQUIRE(back);
+  CHECK(back->layers_per_stage == std::vector<std::int64_t>{1, 1, 1, 1, 2, 2, 2, 1});  // the way up ends on stage 0
+}
+
+namespace {
+/// Two stages, two microbatches, the lists as given.
+Case listed(const std::string& orders, const std::string& more = "") {
+  return {.parallelism = R"({"pp": 2, "p2p": "overlapped", "schedule": {"file": {"schema": "orrery/schedule/1", "orders": )" + orders + more + "}}}", .training = batch_of(64)};
+}
+}  // namespace
+
+TEST_CASE("order lists from a file are read, and what they cannot do is said at the entry") {
+  const auto p = read(listed(R"([["F0", "F1", "B0", "I1", "W1"], ["F0", "B0", "F1", "B1"]])"));
+  REQUIRE(p);
+  CHECK(p->schedule == Schedule::kFile);
+  CHECK(schedule_order(*p, 0, 2) ==
+        std::vector<ScheduleEntry>{{Pass::kForward, 0, 0}, {Pass::kForward, 1, 0}, {Pass::kBackward, 0, 0}, {Pass::kInput, 1, 0}, {Pass::kWeight, 1, 0}});
+  CHECK(closed_form_efficiency(*p, 2) == Approx(6.0 / 9));  // 1F1B on two stages: two microbatches of 3 and (p-1) 3
+  const std::string at = "job.json:/parallelism/schedule/file/orders";
+  CHECK(refusals(listed(R"([["F0", "F1", "B0", "B1"]])")) == Lines{at + ": 1 lists given where pp 2 needs one for each stage"});
+  CHECK(refusals(listed(R"([["F0"], ["F0", "B0", "F1", "B1"]])")) ==
+        Lines{at + "/0: 1 entries given where 2 microbatches and 1 chunks need 4, and 6 where each backward pass is split"});
+  const std::string what = R"(: is no entry; write F, B, I or W, the microbatch, "." and the chunk unless 0, "&" where it is a pair with the next: "F3", "I0.1")";
+  for (const char* bad : {"", "F", "f0", "F-1", "F0.", "F0.x", "F0&&", "F99999999999", "F0 ", "X0", "F+1"}) {
+    CAPTURE(bad);
+    CHECK(refusals(listed(std::string(R"([["F0", ")") + bad + R"(", "B0", "B1"], ["F0", "B0", "F1", "B1"]])")) == Lines{at + "/0/1" + what});
+  }
+  CHECK(refusals(listed(R"([["F0", "F2", "B0", "B1"], ["F0", "B0", "F1", "B1"]])")) ==
+        Lines{at + "/0/1: forward of microbatch 2 through chunk 0 is no pass of this stage", at + "/0/3: backward of microbatch 1 through chunk 0 comes before its forward",
+              at + "/0: forward of microbatch 1 through chunk 0 is missing"});
+  CHECK(refusals(listed(R"([["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]])")) ==
+        Lines{at + "/0/1: backward of microbatch 0 through chunk 0 waits for stage 1, whose list comes to that pass only after waiting for this one",
+              at + "/1/1: forward of microbatch 1 through chunk 0 waits for stage 0, whose list comes to that pass only after waiting for this one"});
+  CHECK(refusals(listed(R"([["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]])", R"(, "placement": "v")")) == Lines{"job.json:/parallelism/vp: order lists with placement v need vp 2"});
+}
+
 TEST_CASE("replicas split the group of a sharded layout") {
   CHECK(refusals({.parallelism = R"({"replicas": 2})"}) ==
         Lines{"job.json:/parallelism/replicas: 2 replicas need something that is sharded inside them; use zero 1 or more, or replicas 1"});
@@ -232,11 +304,7 @@ TEST_CASE("experts need a grid of their own that fits ranks, experts and stages"
 
 TEST_CASE("what the format knows and the plan does not build is refused as not built yet") {
   CHECK(refusals({.parallelism = R"({"overlap": {"ep": true}})"}) ==
-        Lines{              "job.json:/parallelism/overlap/ep: true is not built yet; use false"});
-  CHECK(refusals({.parallelism = R"({"schedule": "zb_h1"})"}) ==
-        Lines{"job.json:/parallelism/schedule: \"zb_h1\" is not built yet; use one of gpipe, 1f1b, interleaved_1f1b"});
-  CHECK(refusals({.parallelism = R"({"schedule": {"file": "x.json"}})"}) ==
-        Lines{"job.json:/parallelism/schedule: a schedule from a file is not built yet; use one of gpipe, 1f1b, interleaved_1f1b"});
+        Lines{"job.json:/parallelism/overlap/ep: true is not built yet; use false"});
 }
 
 TEST_CASE("sizes below one and orders with a missing axis are refused before anything divides by them") {

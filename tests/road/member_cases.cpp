@@ -2,6 +2,12 @@
 
 namespace orrery::test {
 
+namespace {
+/// 1F1B of two stages and two microbatches, written out.
+const char* const kOrders =
+    R"(training.global_batch=8 parallelism.pp=2 parallelism.schedule={"file":{"schema":"orrery/schedule/1","orders":[["F0","F1","B0","B1"],["F0","B0","F1","B1"]]}})";
+}  // namespace
+
 const std::vector<MemberCase>& member_cases() {
   static const std::vector<MemberCase> all = {
     {"/name", "a job", ""},
@@ -100,6 +106,11 @@ const std::vector<MemberCase>& member_cases() {
     {"/parallelism/pp", "2", ""},
     {"/parallelism/vp", "2", "parallelism.pp=4"},
     {"/parallelism/schedule", "gpipe", "parallelism.pp=4"},
+    {"/parallelism/schedule/file", R"({"schema":"orrery/schedule/1","orders":[["F0","F1","B0","B1"],["F0","F1","B0","B1"]]})", kOrders},
+    {"/parallelism/schedule/file/orders", R"([["F0","F1","B0","B1"],["F0","F1","B0","B1"]])", kOrders},
+    {"/parallelism/schedule/file/placement", "v",
+     R"(training.global_batch=4 parallelism.pp=2 parallelism.vp=2 parallelism.schedule={"file":{"schema":"orrery/schedule/1","orders":[["F0","F0.1","B0.1","B0"],["F0","F0.1","B0.1","B0"]]}})"},
+    {"/parallelism/interleave_group", "8", "parallelism.pp=4 parallelism.vp=2"},
     {"/parallelism/p2p", "blocking", "parallelism.pp=4"},
     {"/parallelism/ep", "2", R"(model.moe={"experts":8,"experts_per_token":2,"expert_ffn":1024})"},
     {"/parallelism/etp", "2", R"(model.moe={"experts":8,"experts_per_token":2,"expert_ffn":1024})"},
@@ -199,6 +210,14 @@ const std::vector<MemberCase>& member_cases() {
     {"/stack/defaults/p2p/gpipe", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.schedule=gpipe)"},
     {"/stack/defaults/p2p/1f1b", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4)"},
     {"/stack/defaults/p2p/interleaved_1f1b", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=2)"},
+    {"/stack/defaults/p2p/bfs", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=2 parallelism.schedule=bfs)", "bfs cannot block"},
+    {"/stack/defaults/p2p/zb_h1", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=1 parallelism.schedule=zb_h1)", "zb_h1 cannot block"},
+    {"/stack/defaults/p2p/zb_h2", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=1 parallelism.schedule=zb_h2)", "zb_h2 cannot block"},
+    {"/stack/defaults/p2p/zb_v", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=2 parallelism.schedule=zb_v)", "zb_v cannot block"},
+    {"/stack/defaults/p2p/v_half", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=2 parallelism.schedule=v_half)", "v_half cannot block"},
+    {"/stack/defaults/p2p/v_min", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=2 parallelism.schedule=v_min)", "v_min cannot block"},
+    {"/stack/defaults/p2p/dualpipe", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=1 parallelism.schedule=dualpipe)", "dualpipe cannot block"},
+    {"/stack/defaults/p2p/dualpipe_v", "blocking", R"(stack.defaults.p2p={"gpipe":"overlapped"} parallelism.pp=4 parallelism.vp=2 parallelism.schedule=dualpipe_v)", "dualpipe_v cannot block"},
     {"/stack/defaults/attention", "math", ""},
     {"/stack/defaults/fusion", "none", ""},
     {"/stack/defaults/optimizer", "sgd", ""},

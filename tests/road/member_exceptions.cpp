@@ -38,7 +38,6 @@ const std::vector<OneValue>& one_value_so_far() {
       {"/model/mtp_layers", "1", kNotBuilt},
       {"/training/offload/activations", "0.5", kNotBuilt},
       {"/training/loss/kind", "mse", "expected \"cross_entropy\""},
-      {"/parallelism/schedule/file", "orders.json", kNotBuilt},
       {"/parallelism/overlap/ep", "true", kNotBuilt},
       {"/stack/defaults/overlap/ep", "true", kNotBuilt},
   };

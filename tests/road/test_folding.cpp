@@ -76,6 +76,17 @@ TEST_CASE("a folded run equals the full one on random small jobs, with slow GPUs
   }));
 }
 
+TEST_CASE("a folded run equals the full one under every pipeline schedule, even and with one slow GPU") {
+  for (const char* setting : {"gpipe 1", "interleaved_1f1b 2", "bfs 2", "zb_h1 1", "zb_h2 1", "zb_v 2", "v_half 2", "v_min 2", "dualpipe 1", "dualpipe_v 2"}) {
+    const std::string text = setting, name = text.substr(0, text.find(' '));
+    for (const char* events : {"[]", R"([{"kind":"slow_gpu","rank":5,"speed":0.8}])"}) {
+      INFO(name << " " << events);
+      require_equal(kSmallJob, {{"parallelism.tp", "2"}, {"parallelism.pp", "4"}, {"parallelism.vp", text.substr(text.find(' ') + 1)}, {"parallelism.schedule", name},
+                                {"parallelism.zero", name == "zb_v" ? "2" : "1"}, {"cluster.nodes", "2"}, {"events", events}});
+    }
+  }
+}
+
 TEST_CASE("one slow GPU of 16,384 splits a few classes and still folds", "[slow]") {
   const search::Prediction even = predict(shipped("llama-3.1-405b-16k"));
   const search::Prediction slow = predict(shipped("llama-3.1-405b-16k"), {{"events", R"([{"kind":"slow_gpu","rank":4711,"speed":0.8}])"}});

@@ -16,12 +16,33 @@
 namespace orrery::plan {
 
 enum class GridAxis : std::uint8_t { kTp, kCp, kEp, kDp, kPp };
-enum class Schedule : std::uint8_t { kGpipe, k1F1B, kInterleaved1F1B };
+enum class Schedule : std::uint8_t { kGpipe, k1F1B, kInterleaved1F1B, kBfs, kZbH1, kZbH2, kZbV, kVHalf, kVMin, kDualPipe, kDualPipeV, kFile };
 
 std::string_view to_string(GridAxis a);
 /// The axes that parallelism.order names, as a list or as "tp-cp-ep-dp-pp"; nothing unless it names all five, once each.
 std::optional<std::array<GridAxis, 5>> read_order(const document::Value& order);
 std::string_view to_string(Schedule s);
+/// Names of all schedules that parallelism.schedule may give, in the order of the enumeration (a file has none).
+std::vector<std::string_view> schedule_names();
+
+/// Where the chunks of a stage lie on a microbatch's way through the model.
+enum class Placement : std::uint8_t {
+  kLooped,  ///< chunk c of stage s is place c*pp + s: from the last stage back to the first
+  kV,       ///< two chunks: down the stages and back up, so the last stage hands to itself and the first one ends what it began
+  kTwoWay,  ///< pp places, each on two ranks: half of the microbatches enter at the first stage, half at the last (DualPipe)
+};
+std::string_view to_string(Placement p);
+
+/// kBackward: the whole backward pass. kInput and kWeight are its halves where a schedule splits it: gradients of the activations, which
+/// the stage before waits for, and gradients of the weights, which nobody does before the step's end.
+enum class Pass : std::uint8_t { kForward, kBackward, kInput, kWeight };
+std::string_view to_string(Pass p);
+struct ScheduleEntry {
+  Pass pass = Pass::kForward;
+  std::int32_t microbatch = 0, chunk = 0;
+  bool with_next = false;  ///< one pair with the next entry: both wait for both inputs, and what they send leaves when both have ended
+  bool operator==(const ScheduleEntry&) const = default;
+};
 
 /// parallelism of design 5.1, resolved: nothing null, dp computed.
 struct Parallelism {
@@ -33,7 +54,10 @@ struct Parallelism {
   bool overlap_grad_reduce = false, overlap_param_gather = false;
   Schedule schedule = Schedule::k1F1B;
   workload::ExpertDispatch ep_dispatch = workload::ExpertDispatch::kAllToAll;
-  std::vector<std::int64_t> layers_per_stage;  ///< entry c*pp + s: decoder layers of chunk c on stage s; always filled
+  Placement placement = Placement::kLooped;    ///< the schedule's
+  std::int64_t interleave_group = 0;           ///< interleaved_1f1b: microbatches that pass a chunk in a row; 0: pp
+  std::vector<std::vector<ScheduleEntry>> orders;  ///< kFile: the order list of every stage
+  std::vector<std::int64_t> layers_per_stage;  ///< entry c*pp + s: decoder layers of chunk c on stage s; always filled. Two-way: pp entries
   std::array<GridAxis, 5> order{GridAxis::kTp, GridAxis::kCp, GridAxis::kEp, GridAxis::kDp, GridAxis::kPp};
   /// Ranks that share gradients; ranks that share one copy of what is sharded.
   [[nodiscard]] std::int64_t dp_group() const { return dp * cp; }
@@ -78,18 +102,40 @@ struct Chunk {
 };
 /// Chunk c of stage s.
 Chunk chunk_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk);
+/// Chunks that a rank holds: vp, or two in a two-way pipeline, where the second is the mirror stage's.
+std::int64_t chunks_per_rank(const Parallelism& p);
+/// Places that a microbatch passes, and which of them chunk c of stage s is.
+std::int64_t places(const Parallelism& p);
+std::int64_t place_of(const Parallelism& p, std::int64_t stage, std::int64_t chunk);
+/// Whether microbatches pass this chunk from the last stage to the first.
+bool upward(Placement placement, std::int64_t chunk);
 
-enum class Pass : std::uint8_t { kForward, kBackward };
-struct ScheduleEntry {
-  Pass pass = Pass::kForward;
-  std::int32_t microbatch = 0, chunk = 0;
-  bool operator==(const ScheduleEntry&) const = default;
-};
-/// The order list of a stage (modelling 8.1): every (pass, microbatch, chunk) once.
+/// The order list of a stage (modelling 8.1): every (pass, microbatch, chunk) once. In a two-way pipeline chunk c has the microbatches
+/// c*m/2 … (c+1)*m/2 - 1.
 std::vector<ScheduleEntry> schedule_order(const Parallelism& p, std::int64_t stage, std::int64_t microbatches);
+/// Of all stages at once.
+std::vector<std::vector<ScheduleEntry>> schedule_orders(const Parallelism& p, std::int64_t microbatches);
+
+/// A pipeline as its order lists see it. chunks: of a rank.
+struct PipelineShape {
+  std::int64_t stages = 1, chunks = 1, microbatches = 1;
+  Placement placement = Placement::kLooped;
+};
+PipelineShape shape_of(const Parallelism& p, std::int64_t microbatches);
+struct OrderProblem {
+  std::int64_t stage = 0, entry = 0;  ///< entry: index in the stage's list, its size where something is missing
+  std::string text;
+};
+/// What is wrong with order lists, at most 20: passes that are missing, twice, out of range or before what they need; messages that two
+/// stages expect in different orders; lists that wait for one another. Empty where they can run.
+std::vector<OrderProblem> check_orders(const PipelineShape& shape, const std::vector<std::vector<ScheduleEntry>>& orders);
+/// Length of the step where forward, input and weight gradients of a chunk take 1 each on every stage and messages take nothing.
+/// Requires orders that check_orders passes.
+std::int64_t unit_makespan(const PipelineShape& shape, const std::vector<std::vector<ScheduleEntry>>& orders);
 
 /// Share of a step's pipeline time in which a stage computes, by the schedule's closed form (modelling 8.1): equal stages, free transfers,
-/// nothing but the pipeline. A yardstick to print beside the simulated one; the simulation never uses it.
+/// nothing but the pipeline, and where a schedule splits the backward pass equal forward, input and weight gradients. For order lists from a
+/// file, which have no closed form, those lists played under the same terms. A yardstick to print beside the simulated one; the simulation never uses it.
 double closed_form_efficiency(const Parallelism& p, std::int64_t microbatches);
 
 /// Layers of each chunk in the order a microbatch passes them (chunk c of stage s is number c*stages + s): an even split of the layers,

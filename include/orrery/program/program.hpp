@@ -17,9 +17,10 @@ inline constexpr std::uint32_t kNoEvent = std::numeric_limits<std::uint32_t>::ma
 /// Streams of a rank. Collectives that the compute stream would wait for anyway (TP without overlap, the end of the step) are issued on
 /// it; blocking pipeline traffic too. The rest overlap and have streams of their own.
 enum class Stream : std::uint8_t {
-  kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive, kCopyOut, kCopyIn, kHostUpdate, kContext, kReplicaReduce, kTensor
+  kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive, kUpForwardSend, kUpForwardReceive, kUpBackwardSend,
+  kUpBackwardReceive, kCopyOut, kCopyIn, kHostUpdate, kContext, kReplicaReduce, kTensor
 };
-inline constexpr std::size_t kStreams = 13;
+inline constexpr std::size_t kStreams = 17;
 const char* to_string(Stream s);
 
 enum class MemoryKind : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kBuffers, kFramework };
@@ -47,14 +48,23 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-/// Pipeline channels of a rank, by slot: the next stage is (s + 1) mod pp.
-enum class Slot : std::uint8_t { kForwardOut, kForwardIn, kBackwardOut, kBackwardIn };
-inline constexpr std::size_t kSlots = 4;
+/// Pipeline channels of a rank, by slot: the next stage is (s + 1) mod pp. The last four are of chunks that microbatches pass upward, from
+/// the last stage to the first: their activations go to the stage before, their gradients to the next.
+enum class Slot : std::uint8_t { kForwardOut, kForwardIn, kBackwardOut, kBackwardIn, kUpForwardOut, kUpForwardIn, kUpBackwardOut, kUpBackwardIn };
+inline constexpr std::size_t kSlots = 8;
+/// The stream of a slot's own, where traffic overlaps.
+constexpr Stream stream_of(Slot s) { return static_cast<Stream>(static_cast<std::uint8_t>(Stream::kForwardSend) + static_cast<std::uint8_t>(s)); }
+/// The slot at the other end.
+constexpr Slot other_end(Slot s) { return static_cast<Slot>(static_cast<std::uint8_t>(s) ^ 1U); }
+/// Whether the other end is at stage s + 1 (else s - 1).
+constexpr bool meets_next(Slot s) {
+  return s == Slot::kForwardOut || s == Slot::kBackwardIn || s == Slot::kUpForwardIn || s == Slot::kUpBackwardOut;
+}
 
 struct PointToPoint {
   Slot slot = Slot::kForwardOut;
   std::int64_t bytes = 0;
-  [[nodiscard]] bool send() const { return slot == Slot::kForwardOut || slot == Slot::kBackwardOut; }
+  [[nodiscard]] bool send() const { return static_cast<std::uint8_t>(slot) % 2 == 0; }
   bool operator==(const PointToPoint&) const = default;
 };
 
@@ -98,10 +108,17 @@ struct BlockTrace {
   std::uint32_t handles = 0;
 };
 
+/// An entry of the stage's order list, and which instruction of the compute stream its pass begins with.
+struct PlacedEntry {
+  plan::ScheduleEntry entry;
+  std::uint32_t instruction = 0;
+};
+
 struct Role {
   std::int64_t stage = 0;
   std::int64_t variant = 0;           ///< among the roles of the stage
   BlockTrace blocks;
+  std::vector<PlacedEntry> order;     ///< as issued; empty in programs that no schedule made
   std::vector<Item> items;
   std::vector<Segment> segments;
   std::vector<std::vector<PointToPoint>> batches;
@@ -115,6 +132,7 @@ struct Program {
   std::vector<Role> roles;            ///< stage x variants() + variant
   std::vector<Request> requests;
   std::uint32_t run_ahead = 1000;
+  plan::PipelineShape pipeline;       ///< of the roles' order lists
   /// How many ranks of a context-parallel or expert-parallel group have programs of their own; 1: they are alike. Roles of one stage
   /// communicate alike: the same requests, messages and events in the same order; only what they compute and hold differs.
   std::int64_t cp_variants = 1, ep_variants = 1;
@@ -126,7 +144,7 @@ struct Program {
   }
 };
 
-/// What is wrong with a program, naming stage, stream and instruction: sends without receives, collectives that members issue in
+/// What is wrong with a program, naming stage, stream and instruction: order lists that cannot run, sends without receives, collectives that members issue in
 /// another order, frees without allocations, events recorded twice or never, a cycle of waits. Empty where it is sound.
 std::vector<std::string> verify(const Program& program);
 

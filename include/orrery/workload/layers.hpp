@@ -33,6 +33,8 @@ struct Tensor {
   std::int64_t bytes = 0;
   int alloc_at = 0;
   int free_at = 0;
+  int weight_use = -1;  ///< of those in backward: its last weight-gradient operation, -1 where none reads or makes it
+  bool arrives = false; ///< the incoming gradient: no operation here makes it
 };
 
 /// A tensor made in the forward pass and kept for the backward pass: freed after backward operation `backward_free_at`.
@@ -41,6 +43,7 @@ struct SavedTensor {
   std::int64_t bytes = 0;
   int forward_alloc_at = 0;
   int backward_free_at = 0;
+  int weight_use = -1;  ///< as of a Tensor
 };
 
 /// Alike matrices of parameters on this rank. Muon orthogonalises the updates of those between layers; embedding and head are not.
@@ -72,8 +75,8 @@ enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead
 ///
 /// `once_per_step` runs with the first microbatch: quantised copies of weights, which take `weight_copies` bytes until the step ends.
 ///
-/// Backward is in execution order; weight-gradient operations are those with index in
-/// `weight_gradient` (the zero-bubble schedules move them). Where recompute is on, `recompute` runs before backward and re-makes what
+/// Backward is in execution order; weight-gradient operations are those with index in `weight_gradient`. No other operation needs what
+/// they make, so a zero-bubble schedule can run them later: what they use then lives until the last of them that uses it (`weight_use`). Where recompute is on, `recompute` runs before backward and re-makes what
 /// `saved` does not hold. Every list is empty where the layer has nothing to do.
 struct Layer {
   LayerKind kind = LayerKind::kDecoder;

@@ -87,7 +87,8 @@ struct Stream {
 /// dp_shard is one replica and dp_replicas the ranks that hold the same shard; model: tp x pp (norm, inf check); world: all. Experts stand
 /// on a second grid over the same ranks (design 5.1): ep, etp and expert_dp are its axes.
 /// to_host, from_host: a rank alone, to and from the memory of its host; host_update: the host's own work for a rank.
-enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate, kDpShard };
+/// mirror: the two ranks of a two-way pipeline that hold the same stages.
+enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate, kDpShard, kMirror };
 constexpr bool with_host(Axis a) { return a == Axis::kToHost || a == Axis::kFromHost || a == Axis::kHostUpdate; }
 const char* to_string(Axis a);
 enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };

@@ -62,8 +62,8 @@ Type parallelism() {
       ranks("pp", "pipeline stages"),
       ranks("vp", "chunks per stage (virtual stages)"),
       member("schedule",
-             either({choice({{"gpipe"}, {"1f1b"}, {"interleaved_1f1b"}, {"bfs", false}, {"zb_h1", false}, {"zb_h2", false}, {"zb_v", false}, {"v_half", false}, {"v_min", false}, {"dualpipe", false}, {"dualpipe_v", false}}),
-                     not_built(object({member("file", text(), "order lists").required()}))}),
+             either({choice({{"gpipe"}, {"1f1b"}, {"interleaved_1f1b"}, {"bfs"}, {"zb_h1"}, {"zb_h2"}, {"zb_v"}, {"v_half"}, {"v_min"}, {"dualpipe"}, {"dualpipe_v"}}),
+                     object({member("file", reference("schedule"), "order lists").required()})}),
              "order of the passes on a stage")
           .otherwise_text("1f1b, or interleaved_1f1b where vp > 1"),
       member("p2p", choice({{"blocking"}, {"overlapped"}}), "how stages send and receive").otherwise("overlapped").from_stack("/p2p"),
@@ -84,7 +84,7 @@ Type parallelism() {
       member("account_for_embedding", boolean(), "the embedding takes the place of one layer in the pipeline split").otherwise(false),
       member("account_for_loss", boolean(), "so does the head").otherwise(false),
       member("layers_per_stage", array(integer(0, 1 << 20), 1, 1 << 20), "pp x vp entries; entry c x pp + s is chunk c of stage s").otherwise_text("evenly, or as the stack splits a remainder"),
-      member("interleave_group", any(), "microbatches that one chunk runs in a row").not_built(),
+      member("interleave_group", integer(1, 1 << 20), "interleaved_1f1b: microbatches that pass a chunk in a row, pp or more (Megatron microbatch_group_size_per_vp_stage)").otherwise_text("pp"),
       member("ep_dispatch", choice({{"all_to_all"}, {"hierarchical"}, {"deepep"}, {"all_gather"}}), "how tokens travel to experts: every copy by itself; over one rail between domains; once per domain and rank; all tokens to all ranks")
           .otherwise("all_to_all")
           .from_stack("/ep_dispatch"),

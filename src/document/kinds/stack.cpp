@@ -23,7 +23,7 @@ Type stored_dtype_by_precision() {
 Type p2p() {
   const Type way = choice({{"blocking"}, {"overlapped"}});
   std::vector<Member> by_schedule;
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved_1f1b"}) by_schedule.push_back(member(schedule, way, "under this schedule").otherwise("overlapped"));
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved_1f1b", "bfs", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe", "dualpipe_v"}) by_schedule.push_back(member(schedule, way, "under this schedule").otherwise("overlapped"));
   return either({way, object(std::move(by_schedule))});
 }
 

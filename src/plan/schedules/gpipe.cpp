@@ -13,6 +13,6 @@ std::vector<ScheduleEntry> order(const Pipe& pipe, std::int64_t /*stage*/) {
 double bubble_overhead(const Pipe& pipe) { return static_cast<double>(pipe.stages - 1) / static_cast<double>(pipe.microbatches); }
 }  // namespace
 
-const ScheduleRow kGpipeRow{Schedule::kGpipe, "gpipe", false, false, order, bubble_overhead};
+const ScheduleRow kGpipeRow{.id = Schedule::kGpipe, .name = "gpipe", .order = order, .bubble_overhead = bubble_overhead};
 
 }  // namespace orrery::plan

@@ -15,6 +15,6 @@ std::vector<ScheduleEntry> order(const Pipe& pipe, std::int64_t stage) {
 double bubble_overhead(const Pipe& pipe) { return static_cast<double>(pipe.stages - 1) / static_cast<double>(pipe.microbatches); }
 }  // namespace
 
-const ScheduleRow k1F1BRow{Schedule::k1F1B, "1f1b", false, false, order, bubble_overhead};
+const ScheduleRow k1F1BRow{.id = Schedule::k1F1B, .name = "1f1b", .order = order, .bubble_overhead = bubble_overhead};
 
 }  // namespace orrery::plan

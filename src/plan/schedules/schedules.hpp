@@ -11,20 +11,28 @@ namespace orrery::plan {
 
 /// The pipeline as a generator sees it.
 struct Pipe {
-  std::int64_t stages = 1, chunks = 1, microbatches = 1;
+  std::int64_t stages = 1, chunks = 1, microbatches = 1, group = 1;
 };
+
+using Orders = std::vector<std::vector<ScheduleEntry>>;
 
 struct ScheduleRow {
   Schedule id = Schedule::k1F1B;
-  std::string_view name;            ///< as in parallelism.schedule
-  bool chunked = false;             ///< needs at least 2 chunks per stage; else exactly 1
-  bool microbatches_in_rounds = false;  ///< needs pp >= 2 and a multiple of pp microbatches
+  std::string_view name = {};       ///< as in parallelism.schedule
+  Placement placement = Placement::kLooped;
+  std::int64_t least_chunks = 1, most_chunks = 1;  ///< vp; most 0: any
+  bool groups = false;              ///< takes interleave_group; needs pp >= 2
+  std::int64_t rounds = 0;          ///< needs at least this many times pp microbatches
+  std::string_view no_blocking = {};   ///< why there is no blocking p2p; empty where there is
+  /// The order list of one stage, or of all of them where they are found together; one of the two is given.
   std::vector<ScheduleEntry> (*order)(const Pipe& pipe, std::int64_t stage) = nullptr;
-  /// Bubble of a stage over its own work, (makespan - work)/work, for equal stages and free transfers.
+  Orders (*orders)(const Pipe& pipe) = nullptr;
+  /// Bubble of a stage over its own work, (makespan - work)/work, for equal stages, free transfers and, where the backward pass is split,
+  /// forward, input and weight gradients of equal length.
   double (*bubble_overhead)(const Pipe& pipe) = nullptr;
 };
 
-extern const ScheduleRow kGpipeRow, k1F1BRow, kInterleaved1F1BRow;
+extern const ScheduleRow kGpipeRow, k1F1BRow, kInterleaved1F1BRow, kBfsRow, kZbH1Row, kZbH2Row, kZbVRow, kVHalfRow, kVMinRow, kDualPipeRow, kDualPipeVRow, kFileRow;
 
 /// All schedules, in the order of the enumeration.
 std::span<const ScheduleRow* const> schedules();
@@ -51,5 +59,18 @@ inline ScheduleEntry forward(std::int64_t microbatch, std::int64_t chunk = 0) {
 inline ScheduleEntry backward(std::int64_t microbatch, std::int64_t chunk = 0) {
   return {Pass::kBackward, static_cast<std::int32_t>(microbatch), static_cast<std::int32_t>(chunk)};
 }
+inline ScheduleEntry input_gradients(std::int64_t microbatch, std::int64_t chunk = 0) {
+  return {Pass::kInput, static_cast<std::int32_t>(microbatch), static_cast<std::int32_t>(chunk)};
+}
+inline ScheduleEntry weight_gradients(std::int64_t microbatch, std::int64_t chunk = 0) {
+  return {Pass::kWeight, static_cast<std::int32_t>(microbatch), static_cast<std::int32_t>(chunk)};
+}
+
+/// A bubble in units of a chunk's forward pass over the work of a stage, whose backward takes two.
+inline double over_work(std::int64_t bubble, const Pipe& pipe) {
+  return static_cast<double>(bubble) / (3 * static_cast<double>(pipe.chunks) * static_cast<double>(pipe.microbatches));
+}
+
+inline constexpr std::string_view kPostsAhead = "its runtime posts sends and receives ahead and has no call that blocks";
 
 }  // namespace orrery::plan
