@@ -236,7 +236,7 @@ class Reader {
       problem("/training/attention", fmt::format("\"math\" attention cannot cross cp {} context-parallel ranks; use \"flash\" or cp 1", p_.cp));
     if ((model_.sliding_window || model_.attention_chunk) && p_.cp_method != workload::CpMethod::kUlysses)
       here("cp_method", "layers that see a window of the sequence cross context-parallel ranks by heads; use ulysses, or cp 1");
-    if (model_.mla) here("cp", "latent attention across context-parallel ranks is not built yet; use cp 1");
+    if (model_.mla) here("cp", "latent attention is not cut over context-parallel ranks; use cp 1");
     const bool zigzag = p_.cp_method == workload::CpMethod::kRing || p_.cp_method == workload::CpMethod::kAllGather;
     const std::int64_t pieces = (zigzag ? 2 : 1) * p_.cp;
     const std::int64_t length = training_.sequence_length;

@@ -151,8 +151,10 @@ TEST_CASE("all rates doubled and no latencies: the step halves, to one picosecon
     const std::int64_t chain = longest_chain(without_latencies(job.lowered->input, 1));
     const SimTime apart = 2 * fast.end - slow.end;
     RC_LOG() << slow.end << " " << fast.end << " apart " << apart << " chain " << chain << " events " << slow.events;
-    RC_ASSERT(apart >= -chain);
-    RC_ASSERT(apart <= chain);
+    // Shares of a link are rounded down to whole rate units each time that they change, beside the one rounding of every duration.
+    const std::int64_t shared = 1 + chain / 50;
+    RC_ASSERT(apart >= -chain - shared);
+    RC_ASSERT(apart <= chain + shared);
   }));
 }
 

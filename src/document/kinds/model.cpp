@@ -5,8 +5,8 @@ namespace orrery::document {
 
 const Type& model_type() {
   static const Type moe = object({
-      member("experts", integer(1, 1 << 20), "routed experts of a layer").required(),
-      member("experts_per_token", integer(1, 1 << 20), "routed experts that each token visits").required(),
+      member("experts", integer(1, 1 << 12), "routed experts of a layer").required(),
+      member("experts_per_token", integer(1, 1 << 12), "routed experts that each token visits").required(),
       member("expert_ffn", integer(), "width of one expert").required(),
       member("shared_experts", integer(0, 1 << 20), "experts that every token visits").otherwise(0),
       member("shared_ffn", integer(), "sum of the shared experts' widths").otherwise_text("shared_experts x expert_ffn"),
