@@ -138,7 +138,7 @@ int128 load_by_activity(const engine::Input& input, const engine::Result& result
 
 }  // namespace
 
-TEST_CASE("all rates doubled and no latencies: the step halves, to one picosecond per event on the critical path") {
+TEST_CASE("all rates doubled and no latencies: the step halves, to about one picosecond per event on the critical path") {
   // Durations d become ceil(d/2), so doubled they are d or d + 1: a chain of n of them is at most n longer and never shorter. The critical
   // path is a chain, and none is longer than the longest. Where activities share links, each of the slower run's rates is
   // rounded down by less than one unit, which doubled rates lose less of: below a picosecond per transfer while rates are above 2^30 units
@@ -151,10 +151,11 @@ TEST_CASE("all rates doubled and no latencies: the step halves, to one picosecon
     const std::int64_t chain = longest_chain(without_latencies(job.lowered->input, 1));
     const SimTime apart = 2 * fast.end - slow.end;
     RC_LOG() << slow.end << " " << fast.end << " apart " << apart << " chain " << chain << " events " << slow.events;
-    // Shares of a link are rounded down to whole rate units each time that they change, beside the one rounding of every duration.
-    const std::int64_t shared = 1 + chain / 50;
-    RC_ASSERT(apart >= -chain - shared);
-    RC_ASSERT(apart <= chain + shared);
+    // An allowance and not a law: the seed 18377259857427472740 is 98 apart on a chain of 97. Rounded shares of links may be the cause; that
+    // has not been shown.
+    const std::int64_t allowance = 1 + chain / 50;
+    RC_ASSERT(apart >= -chain);
+    RC_ASSERT(apart <= chain + allowance);
   }));
 }
 
