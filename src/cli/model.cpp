@@ -1,5 +1,6 @@
 // orrery model show: what a model is made of, whole and unsharded.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -22,11 +23,7 @@ struct LayerSum {
 
 double flops(const std::vector<workload::Operation>& operations) {
   double sum = 0;
-  for (const workload::Operation& o : operations) {
-    if (const auto* g = std::get_if<workload::Gemm>(&o.work)) sum += g->flops().value();
-    if (const auto* a = std::get_if<workload::Attention>(&o.work)) sum += a->flops().value();
-    if (const auto* e = std::get_if<workload::GroupedGemm>(&o.work)) sum += e->flops().value();
-  }
+  for (const workload::Operation& o : operations) sum += o.flops().value();
   return sum;
 }
 
@@ -44,15 +41,22 @@ class ModelVerb : public Verb {
     if (!document) return refused(s, document.error());
     const auto model = workload::read_model(document->value, name_, "");
     if (!model) return refused(s, model.error());
-    if (const auto sound = workload::check_sizes(*model, training(), name_); !sound) return refused(s, sound.error());
-    const workload::ModelCounts counts = workload::count(*model, sequence_, true);
+    if (sequence_ == 0) sequence_ = workload::tokens_of_sample(*model, kSequence);
+    for (const workload::Limit& limit : workload::family_limits(*model, training(*model), {})) {
+      if (limit.pointer == "/training/sequence_length") return refused(s, {{name_, "", limit.why}});
+    }
+    if (const auto sound = workload::check_sizes(*model, training(*model), name_); !sound) return refused(s, sound.error());
+    const workload::ModelCounts counts = workload::count(*model, sequence_, training(*model).causal);
     const std::vector<LayerSum> layers = sums(*model);
     return deliver(s, output_, json(*model, counts, layers, document->value), table(*model, counts, layers));
   }
 
  private:
-  workload::Training training() const {
+  static constexpr std::int64_t kSequence = 4096;
+
+  workload::Training training(const workload::Model& model) const {
     workload::Training t;
+    t.causal = model.family == workload::Family::kTransformer;
     t.sequence_length = sequence_;
     t.global_batch = 1;
     return t;
@@ -63,8 +67,8 @@ class ModelVerb : public Verb {
     shard.sequence = sequence_;
     std::vector<LayerSum> list;
     const auto add = [&](workload::LayerKind kind, const workload::Block& block, std::int64_t count) {
-      const workload::Layer layer = workload::make_layer(kind, model, training(), shard, workload::StackKernels(), block);
-      LayerSum sum{layer.name, count, layer.parameters.total(), 0, flops(layer.forward), flops(layer.backward)};
+      const workload::Layer layer = workload::make_layer(kind, model, training(model), shard, workload::StackKernels(), block);
+      LayerSum sum{layer.name, count, layer.parameters.stored(), 0, flops(layer.forward), flops(layer.backward)};
       for (const workload::SavedTensor& t : layer.saved) sum.saved_bytes += t.bytes;
       list.push_back(std::move(sum));
     };
@@ -76,7 +80,7 @@ class ModelVerb : public Verb {
 
   Value json(const workload::Model& model, const workload::ModelCounts& counts, const std::vector<LayerSum>& layers, const Value& description) const {
     Value::Object flops_per_token;
-    for (const auto& [name, value] : metrics::flops_per_token(counts)) flops_per_token.emplace_back(name, Value(value));
+    for (const auto& [name, value] : metrics::flops_per_token(counts)) flops_per_token.emplace_back(name, std::isnan(value) ? Value() : Value(value));
     Value::Array rows;
     for (const LayerSum& l : layers)
       rows.push_back(Value::Object{{"layer", l.name}, {"count", l.count}, {"parameters", l.parameters}, {"forward_flops", l.forward_flops},
@@ -87,14 +91,14 @@ class ModelVerb : public Verb {
   }
 
   std::string table(const workload::Model& model, const workload::ModelCounts& counts, const std::vector<LayerSum>& layers) const {
-    std::string text = fmt::format("{}\ncounts of one sequence of {} tokens on one GPU, bf16, causal\n\n", model.name, sequence_);
+    std::string text = fmt::format("{}\ncounts of one sequence of {} tokens on one GPU, bf16{}\n\n", model.name, sequence_, training(model).causal ? ", causal" : "");
     const auto row = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<30}{:>24}\n", name, value); };
     row("parameters", fmt::format("{}", counts.parameters));
     row("without embedding", fmt::format("{}", counts.parameters_without_embedding));
     row("active", fmt::format("{}", counts.active_parameters));
     row("bf16 weights", fmt::format("{:.2f} GiB", 2 * static_cast<double>(counts.parameters) / static_cast<double>(kGiB)));
     text += "\n  training GFLOP per token\n";
-    for (const auto& [name, value] : metrics::flops_per_token(counts)) row(name, fmt::format("{:.3f}", value / 1e9));
+    for (const auto& [name, value] : metrics::flops_per_token(counts)) row(name, std::isnan(value) ? "does not apply" : fmt::format("{:.3f}", value / 1e9));
     text += fmt::format("\n  {:<20}{:>6}{:>15}{:>14}{:>14}{:>13}\n", "layer", "count", "parameters", "forward TF", "backward TF", "kept MiB");
     for (const LayerSum& l : layers)
       text += fmt::format("  {:<20}{:>6}{:>15}{:>14.4f}{:>14.4f}{:>13.1f}\n", l.name, l.count, l.parameters, l.forward_flops / 1e12, l.backward_flops / 1e12,
@@ -103,7 +107,7 @@ class ModelVerb : public Verb {
   }
 
   std::string name_;
-  std::int64_t sequence_ = 4096;
+  std::int64_t sequence_ = 0;  ///< 0: the model's own, else 4,096
   OutputOptions output_;
   bool show_ = false;
 };

@@ -62,7 +62,7 @@ GemmModel::GemmModel(const calibration::GemmProfile& p, double sm_rate, double l
   origin_sparse_ = p.sparse_efficiency.origin;
 }
 
-KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes) const {
+KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes, double operand_bytes) const {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || g.batch <= 0) return {};
   const double m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k), batch = static_cast<double>(g.batch);
   const double outputs = m * n * batch;
@@ -101,7 +101,7 @@ KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, dou
 
   // Operands come from memory once while the panel of a wave stays in L2; a longer panel is fetched again by later waves, at most once each.
   const double b_bytes = g.sparse ? in_bytes / 2 + kPositionBytes : in_bytes;
-  double operands = (m * in_bytes + n * b_bytes) * k * batch;
+  double operands = operand_bytes > 0 ? operand_bytes : (m * in_bytes + n * b_bytes) * k * batch;
   if (l2_ > 0) {
     const double panel = (std::min(m, kWaveExtent) + std::min(n, kWaveExtent)) * k * in_bytes;
     const double every_wave = 2 * m * n * k * batch * in_bytes / kWaveExtent;

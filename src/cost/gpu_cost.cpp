@@ -182,6 +182,7 @@ Duration GpuCost::operation(const workload::Operation& op, const Mode& mode) con
   if (const auto* g = std::get_if<workload::Gemm>(&op.work)) return gemm(*g, mode);
   if (const auto* a = std::get_if<workload::Attention>(&op.work)) return attention(*a, mode);
   if (const auto* e = std::get_if<workload::GroupedGemm>(&op.work)) return grouped(*e, mode);
+  if (const auto* c = std::get_if<workload::Convolution>(&op.work)) return convolution(*c, mode);
   const auto* s = std::get_if<workload::Stream>(&op.work);
   ORRERY_ASSERT(s != nullptr, "communication is timed by collective_time");
   return stream(*s, mode);
@@ -192,6 +193,7 @@ Seconds GpuCost::wave(const workload::Operation& op) const {
   if (const auto* g = std::get_if<workload::Gemm>(&op.work)) return Seconds(gemm_kernel(*g, {}).wave / speed_);
   if (const auto* e = std::get_if<workload::GroupedGemm>(&op.work)) return Seconds(grouped_kernel(*e, {}).wave / speed_);
   if (const auto* a = std::get_if<workload::Attention>(&op.work)) return Seconds(attention_.time(*a, all).wave / speed_);
+  if (const auto* c = std::get_if<workload::Convolution>(&op.work)) return Seconds(convolution_kernel(*c, all).wave / speed_);
   const auto* s = std::get_if<workload::Stream>(&op.work);
   ORRERY_ASSERT(s != nullptr, "communication has no waves of its own");
   return Seconds(stream_[static_cast<std::size_t>(s->kind)].time(*s, all).wave / speed_);

@@ -183,9 +183,11 @@ class Checker {
     const Value& tag = v.at(type.tag);
     std::vector<std::string> known;
     for (const Variant& variant : type.variants) known.push_back(variant.name);
-    if (tag.is_null()) return add(place.member(type.tag), fmt::format("missing; one of {} is required", fmt::join(known, ", ")));
-    if (!tag.is_string()) return add(place.member(type.tag), fmt::format("expected one of {}, found {}", fmt::join(known, ", "), found(tag)));
-    const auto variant = std::find_if(type.variants.begin(), type.variants.end(), [&](const Variant& x) { return x.name == tag.as_string(); });
+    if (tag.is_null() && type.tag_default.empty()) return add(place.member(type.tag), fmt::format("missing; one of {} is required", fmt::join(known, ", ")));
+    // Which variant it is, the document underneath says: the merged whole is checked again.
+    if (tag.is_null() && completeness_ == Completeness::kPatch) return members(v, members_of_all(type.variants), type.tag, false, place);
+    if (!tag.is_null() && !tag.is_string()) return add(place.member(type.tag), fmt::format("expected one of {}, found {}", fmt::join(known, ", "), found(tag)));
+    const auto variant = std::find_if(type.variants.begin(), type.variants.end(), [&](const Variant& x) { return x.name == (tag.is_null() ? type.tag_default : tag.as_string()); });
     if (variant == type.variants.end()) {
       std::string hint = did_you_mean(tag.as_string(), known);
       if (hint.empty()) hint = fmt::format("; known are {}", fmt::join(known, ", "));

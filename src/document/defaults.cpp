@@ -16,7 +16,7 @@ bool has_required(const Type& type) {
 
 void fill_members(Value& value, const std::vector<Member>& members, const std::string& tag, const std::string& pointer, const Value& stack_defaults, DefaultsFrom& from) {
   Value::Object ordered;
-  if (!tag.empty()) ordered.emplace_back(tag, value.at(tag));
+  if (!tag.empty() && find_member(members, tag) == nullptr) ordered.emplace_back(tag, value.at(tag));
   for (const Member& member : members) {
     if (member.name == "extends") continue;
     const std::string here = Place{"", pointer}.member(member.name).pointer;
@@ -99,7 +99,7 @@ void fill_defaults(Value& value, const Type& type, const std::string& pointer, c
       }
       return fill_members(value, type.members, {}, pointer, stack_defaults, from);
     case Kind::kTagged: {
-      const auto variant = std::find_if(type.variants.begin(), type.variants.end(), [&](const Variant& v) { return Value(v.name) == value.at(type.tag); });
+      const auto variant = std::find_if(type.variants.begin(), type.variants.end(), [&](const Variant& v) { return v.name == type.tag_default ? value.at(type.tag).is_null() || value.at(type.tag) == Value(v.name) : Value(v.name) == value.at(type.tag); });
       if (variant != type.variants.end()) fill_members(value, variant->members, type.tag, pointer, stack_defaults, from);
       return;
     }
@@ -123,12 +123,23 @@ void fill_defaults(Value& value, const Type& type, const std::string& pointer, c
 }
 
 void derive_model(Value& model, const std::string& pointer, DefaultsFrom& from) {
+  if (!model.at("heads").is_int() || !model.at("hidden").is_int()) return;  // a family without attention
   const std::int64_t heads = model.at("heads").as_int(), hidden = model.at("hidden").as_int();
-  if (model.at("kv_heads").is_null()) derive(model, "kv_heads", heads, pointer, from);
-  if (model.at("head_dim").is_null() && hidden % heads == 0) derive(model, "head_dim", hidden / heads, pointer, from);
+  if (model.find("kv_heads") != nullptr && model.at("kv_heads").is_null()) derive(model, "kv_heads", heads, pointer, from);
+  if (model.find("head_dim") != nullptr && model.at("head_dim").is_null() && hidden % heads == 0) derive(model, "head_dim", hidden / heads, pointer, from);
+}
+
+/// Families that attend both ways: the mask of text generation is no default of theirs.
+void derive_mask(Value& scenario, DefaultsFrom& from) {
+  const Value& family = scenario.at("model").at("family");
+  const bool defaulted = std::any_of(from.begin(), from.end(), [](const auto& entry) { return entry.first == "/training/attention_mask"; });
+  for (const char* both_ways : {"encoder", "vision_transformer", "diffusion_transformer"}) {
+    if (defaulted && family == Value(both_ways)) derive(*scenario.find("training"), "attention_mask", "full", "/training", from);
+  }
 }
 
 void derive_scenario(Value& scenario, DefaultsFrom& from) {
+  derive_mask(scenario, from);
   derive_model(*scenario.find("model"), "/model", from);
   derive_dtypes(*scenario.find("training"), from);
   Value& parallelism = *scenario.find("parallelism");

@@ -130,6 +130,16 @@ const Member* find_member(const std::vector<Member>& members, std::string_view n
   return it == members.end() ? nullptr : &*it;
 }
 
+std::vector<Member> members_of_all(const std::vector<Variant>& variants) {
+  std::vector<Member> all;
+  for (const Variant& v : variants) {
+    for (const Member& m : v.members) {
+      if (find_member(all, m.name) == nullptr) all.push_back(m);
+    }
+  }
+  return all;
+}
+
 std::vector<Member> document_members(std::string_view kind, bool can_extend, std::vector<Member> rest) {
   std::vector<Member> all;
   all.push_back(member("schema", choice({{fmt::format("orrery/{}/1", kind)}}), "the format and its version").otherwise(fmt::format("orrery/{}/1", kind)));

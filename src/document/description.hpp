@@ -47,6 +47,7 @@ struct Type {
   bool just_false = false;    ///< boolean: true is no value of the format
   std::vector<Type> parts;
   std::string tag;
+  std::string tag_default;    ///< tagged: the variant where the tag is not stated; empty: it has to be
   std::vector<Variant> variants;
   std::string reference;      ///< the kind of document
   std::string shared_name;    ///< object used in many places: the reference page tells its members once, under this name
@@ -114,6 +115,9 @@ struct DocumentKind {
 };
 const std::vector<DocumentKind>& document_kinds();
 const DocumentKind& document_kind(std::string_view name);
+
+/// Members of every variant, a name once: what a document laid over another may state before the tag is known.
+std::vector<Member> members_of_all(const std::vector<Variant>& variants);
 
 const Type& scenario_type();
 const Type& model_type();

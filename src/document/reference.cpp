@@ -1,4 +1,5 @@
 // The description as a page for people: docs/file-formats.md.
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -93,6 +94,24 @@ void rows(std::string& out, const std::vector<Member>& members, const std::strin
 
 constexpr const char* kHead = "| member | value | default | meaning |\n|---|---|---|---|\n";
 
+/// A kind of document whose members depend on a tag: a table for each variant. What all of them have is told with the first alone.
+void variants(std::string& out, const Type& t) {
+  const auto everywhere = [&](const Member& m) {
+    return std::all_of(t.variants.begin(), t.variants.end(), [&](const Variant& v) {
+      const Member* same = find_member(v.members, m.name);
+      return same != nullptr && same->doc == m.doc;
+    });
+  };
+  for (const Variant& v : t.variants) {
+    const bool first = &v == &t.variants.front();
+    std::vector<Member> own = v.members;
+    if (!first) std::erase_if(own, everywhere);
+    out += fmt::format("{}### {} `{}`\n\n{}{}\n\n{}", first ? "" : "\n", t.tag, v.name, v.doc,
+                       v.name == t.tag_default ? fmt::format("; also where no {} is stated.", t.tag) : fmt::format("; beside the members that `{}` has from the first.", t.variants.front().name), kHead);
+    rows(out, own, "");
+  }
+}
+
 /// The shared objects inside a type, by name.
 void collect_shared(const Type& t, std::map<std::string, const Type*>& out) {
   if (!t.shared_name.empty()) out.emplace(t.shared_name, &t);
@@ -121,6 +140,10 @@ std::string reference_page() {
     out += fmt::format("\n## orrery/{}/1\n\n", kind.name);
     if (!kind.folder.empty()) out += fmt::format("Files in `configs/{}/`.\n\n", kind.folder);
     if (!kind.input) out += "Written by the program. What cannot be known is `null`, never absent; readers ignore members they do not know.\n\n";
+    if (kind.type().kind == Kind::kTagged) {
+      variants(out, kind.type());
+      continue;
+    }
     out += kHead;
     rows(out, kind.type().members, "");
   }

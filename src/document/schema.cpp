@@ -136,6 +136,11 @@ class Writer {
       Value schema = members(variant.members, t.tag, false, completeness);
       schema.set("description", variant.built ? variant.doc : variant.doc + " (not built yet)");
       schema.find("properties")->set(t.tag, object_of({{"type", "string"}, {"enum", Value::Array{variant.name}}}));
+      if (!t.tag_default.empty() && (completeness == Completeness::kPatch || variant.name == t.tag_default)) {
+        schema.find("properties")->set(t.tag, or_null(*schema.find("properties")->find(t.tag)));
+        alternatives.push_back(std::move(schema));
+        continue;
+      }
       if (schema.find("required") == nullptr) schema.set("required", Value::Array{});
       schema.find("required")->items().emplace_back(t.tag);
       alternatives.push_back(std::move(schema));
@@ -168,7 +173,7 @@ class Writer {
   std::set<std::string> used_;
 };
 
-bool can_extend(const DocumentKind& kind) { return find_member(kind.type().members, "extends") != nullptr; }
+bool can_extend(const DocumentKind& kind) { return find_member(kind.type().variants.empty() ? kind.type().members : kind.type().variants.front().members, "extends") != nullptr; }
 
 }  // namespace
 

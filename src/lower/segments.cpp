@@ -14,7 +14,7 @@ std::uint32_t kernel_launches(const workload::Operation& operation) {
   if (const auto* experts = std::get_if<workload::GroupedGemm>(&operation.work)) {
     return experts->launch == workload::GroupLaunch::kOneKernel ? 1 : std::max<std::uint32_t>(1, static_cast<std::uint32_t>(experts->tokens.size()));
   }
-  return 1;
+  return 1;  // a convolution too: its transforms, where it has any, are one call's
 }
 
 SegmentPricer::SegmentPricer(const World& world, const std::vector<double>& variants) {
@@ -41,8 +41,9 @@ SegmentPricer::SegmentPricer(const World& world, const std::vector<double>& vari
         d.launches += n;
         device += duration.time.value();
         d.cost.seconds_by_origin[static_cast<std::size_t>(duration.origin)] += duration.time.value();
-        const bool product = std::holds_alternative<workload::GroupedGemm>(op.work);
-        d.cost.seconds_by_class[product ? 0 : op.work.index()] += duration.time.value();  // the variant's order: Gemm, Attention, Stream
+        // The variant's order is Gemm, Attention, Stream; products of experts and convolutions are products.
+        const bool product = std::holds_alternative<workload::GroupedGemm>(op.work) || std::holds_alternative<workload::Convolution>(op.work);
+        d.cost.seconds_by_class[product ? 0 : op.work.index()] += duration.time.value();
         d.cost.wave = std::max(d.cost.wave, gpu.wave(op));
       }
       d.cost.total = Seconds(device);

@@ -8,6 +8,7 @@
 
 #include "orrery/base/checked.hpp"
 #include "orrery/plan/plan.hpp"
+#include "orrery/workload/layers.hpp"
 #include "plan/read_orders.hpp"
 #include "plan/schedules/schedules.hpp"
 
@@ -50,6 +51,7 @@ class Reader {
   Result<Parallelism> read() {
     sizes();
     features();
+    family();
     order();
     if (!problems_.empty()) return fail(problems_);  // what follows divides by the sizes
     schedule();
@@ -116,6 +118,10 @@ class Reader {
     p_.reshard_after_forward = flag(in_.at("reshard_after_forward"), true);
     p_.account_for_embedding = flag(in_.at("account_for_embedding"), false);
     p_.account_for_loss = flag(in_.at("account_for_loss"), false);
+  }
+
+  void family() {
+    for (const workload::Limit& limit : workload::family_limits(model_, training_, {p_.tp, p_.cp, p_.pp, p_.vp, p_.sp})) problem(limit.pointer, limit.why);
   }
 
   void order() {
@@ -289,7 +295,8 @@ class Reader {
     if (uneven.is_string() && uneven.as_string() == "cost" && p_.vp == 1 && places == model_.layers) {
       // Costs as nanotron's get_block_compute_costs states them: matrices of attention (as if every head had keys of its own) and MLP, head.
       const auto d = [](std::int64_t n) { return static_cast<double>(n); };
-      const double layer = d(model_.hidden) * (4 * d(model_.heads) * d(model_.head_dim) + 3 * d(model_.ffn_hidden));
+      const double matrices = d(model_.hidden) * (4 * d(model_.heads) * d(model_.head_dim) + 3 * d(model_.ffn_hidden));
+      const double layer = matrices > 0 ? matrices : 1;  // networks without such blocks: every layer alike
       p_.layers_per_stage = split_layers_by_cost(model_.layers, p_.pp, layer, d(model_.hidden) * d(model_.vocab));
       return;
     }

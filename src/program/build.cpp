@@ -98,7 +98,7 @@ std::set<std::int64_t> matrix_sizes(const std::vector<ChunkLayers>& chunks) {
   for (const ChunkLayers& chunk : chunks) {
     for (const LayerSlot& layer : chunk) {
       // The last tensor stands for what is no matrix.
-      if (layer.passes->kind == LayerKind::kDecoder) sizes.insert(layer.tensors.begin(), layer.tensors.end() - 1);
+      if (layer.passes->kind == LayerKind::kDecoder && !layer.tensors.empty()) sizes.insert(layer.tensors.begin(), layer.tensors.end() - 1);
       sizes.insert(layer.expert_tensors.begin(), layer.expert_tensors.end());
     }
   }
@@ -121,6 +121,7 @@ workload::Shard shard_of(const Job& job) {
   shard.tp = p.tp;
   shard.cp = p.cp;
   shard.cp_method = p.cp_method;
+  shard.dp = p.dp * p.cp;
   shard.ep = p.ep;
   shard.etp = p.etp;
   shard.dispatch = p.ep_dispatch;
@@ -181,7 +182,12 @@ Program build(const Job& job) {
       for (const std::int64_t n : matrix_sizes(chunks)) builder.allocate(MemoryKind::kBuffers, element * n);
     }
     for (const ChunkLayers& chunk : chunks) {
-      for (const LayerSlot& layer : chunk) builder.allocate(MemoryKind::kParameters, layer.passes->weight_copies);
+      for (const LayerSlot& layer : chunk) {
+        builder.allocate(MemoryKind::kParameters, layer.passes->weight_copies);
+        // Weights that no data-parallel rank shares or none trains.
+        builder.allocate(MemoryKind::kParameters, layer.passes->parameters.frozen_bytes);
+        builder.allocate(MemoryKind::kParameters, layer.passes->parameters.table_bytes);
+      }
     }
     data_parallel.begin_step();
     Pipeline(builder, data_parallel, job, chunks, stage).run(orders[static_cast<std::size_t>(stage)]);
@@ -213,9 +219,7 @@ double hardware_flops(const Program& program, const plan::Parallelism& p) {
       // Products of an optimizer (Muon) train no token: MFU and HFU leave them out alike.
       if (item.kind != ItemKind::kSegment || role.segments[item.index].phase == Phase::kOptimizer) continue;
       for (const workload::Operation& op : role.segments[item.index].operations) {
-        if (const auto* gemm = std::get_if<workload::Gemm>(&op.work)) flops += gemm->flops().value();
-        if (const auto* attention = std::get_if<workload::Attention>(&op.work)) flops += attention->flops().value();
-        if (const auto* experts = std::get_if<workload::GroupedGemm>(&op.work)) flops += experts->flops().value();
+        flops += op.flops().value();
       }
     }
     total += flops * static_cast<double>(p.tp * p.cp * p.dp) / static_cast<double>(program.variants());

@@ -76,6 +76,7 @@ void DataParallel::make_buckets() {
   for (const ChunkLayers& chunk : chunks_) {
     std::vector<Bucket> list;
     for (std::size_t i = chunk.size(); i-- > 0;) {
+      if (own(chunk[i]) == 0) continue;  // a layer without any completes no bucket
       if (list.empty() || list.back().parameters >= size) list.emplace_back();
       list.back().parameters += own(chunk[i]);
       list.back().lowest_layer = i;

@@ -1,6 +1,8 @@
 // orrery/report/1: the contract of design 5.4, member by member and in its order.
 #include "orrery/report/report.hpp"
 
+#include <cmath>
+
 namespace orrery::report {
 
 namespace {
@@ -35,7 +37,7 @@ Value calibration(const Summary& s) {
 
 Value named(const std::vector<std::pair<std::string, double>>& list) {
   Object o;
-  for (const auto& [name, value] : list) o.emplace_back(name, Value(value));
+  for (const auto& [name, value] : list) o.emplace_back(name, std::isnan(value) ? Value() : Value(value));
   return o;
 }
 

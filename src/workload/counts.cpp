@@ -1,5 +1,11 @@
 // FLOPs per token of a decoder by every convention in use. One exact counter of GEMMs; the others are what people print, so that a
 // published TFLOP/s or MFU can be read in its own terms. Training: forward and backward, three times the forward, no recompute.
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "families/table.hpp"
 #include "orrery/workload/layers.hpp"
 #include "orrery/workload/model.hpp"
 
@@ -70,9 +76,56 @@ Sizes sizes(const Model& m, std::int64_t sequence, bool causal) {
   return s;
 }
 
+/// Another family: its layers, summed. Exact is three times the forward products where the layer is trained.
+ModelCounts count_layers(const FamilyRow& family, const Model& m, std::int64_t sequence, bool causal) {
+  const Shard whole{.micro_batch = 1, .sequence = sequence};
+  Training t;
+  t.sequence_length = sequence;
+  t.causal = causal;
+  ModelCounts c;
+  double flops = 0, attending = 0;  // layers that attend
+  std::vector<std::pair<Block, std::int64_t>> kinds;
+  const auto add = [&](LayerKind kind, const Block& block, std::int64_t times) {
+    const Layer layer = family_layer(family, kind, m, t, whole, StackKernels(), block);
+    c.parameters += times * layer.parameters.stored();
+    double forward = 0;
+    bool attends = false;
+    for (const Operation& op : layer.forward) {
+      forward += op.flops().value();
+      attends = attends || std::holds_alternative<Attention>(op.work);
+    }
+    if (attends) attending += static_cast<double>(times);
+    flops += 3 * forward * static_cast<double>(times);
+  };
+  add(LayerKind::kEmbedding, {}, 1);
+  for (std::int64_t i = 0; i < m.layers; ++i) {
+    const Block block = block_of(m, i);
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == block; });
+    if (known == kinds.end()) kinds.emplace_back(block, 1);
+    else ++known->second;
+  }
+  for (const auto& [block, times] : kinds) add(LayerKind::kDecoder, block, times);
+  add(LayerKind::kHead, {}, 1);
+  if (m.tied_embeddings) c.parameters -= word_embedding_parameters(m, whole);
+  c.embedding_parameters = family.tables(m);
+  c.parameters_without_embedding = c.parameters - c.embedding_parameters;
+  c.active_parameters = c.parameters;
+
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  c.exact = flops / static_cast<double>(sequence);
+  c.megatron = c.megatron_legacy = c.torchtitan = c.narayanan = c.palm = c.six_n = kNone;
+  if (family.conventions) {
+    const double n = static_cast<double>(c.parameters);
+    c.six_n = 6 * n;
+    c.palm = 6 * n + 12 * attending * static_cast<double>(m.heads * m.head_dim) * static_cast<double>(sequence);
+  }
+  return c;
+}
+
 }  // namespace
 
 ModelCounts count(const Model& m, std::int64_t sequence, bool causal) {
+  if (const FamilyRow* family = family_row(m.family)) return count_layers(*family, m, sequence, causal);
   const Sizes s = sizes(m, sequence, causal);
   const auto d = [](std::int64_t v) { return static_cast<double>(v); };
   ModelCounts c;

@@ -46,7 +46,7 @@ class Loss {
     stream("cross_entropy", bytes_, bytes_, {logits_}, {gradient});
     agree("all_reduce_logits_sum");
     agree("all_reduce_target_logits");
-    w_.tape.on_backward([this, gradient] { w_.tape.set_gradient(logits_, gradient); });
+    w_.tape.on_backward([&w = w_, logits = logits_, gradient] { w.tape.set_gradient(logits, gradient); });
   }
 
   void chain() {
@@ -64,20 +64,20 @@ class Loss {
     agree("all_reduce_logits_sum");
     agree("all_reduce_target_logits");
     stream("loss", wide, 0, {log_probabilities}, {});
-    w_.tape.on_backward([this, copies, wide, log_probabilities] {
+    w_.tape.on_backward([&w = w_, logits = logits_, bytes = bytes_, copies, wide, log_probabilities] {
       std::vector<TensorId> reads = {log_probabilities};
-      if (w_.kernels.cross_entropy_dense_gradient) {  // zeros with one entry a token, read again by the softmax's backward
-        reads.push_back(w_.tape.tensor("log_probabilities_gradient", wide));
-        w_.backward_stream("nll_loss_backward", StreamKind::kCrossEntropy, 0, wide, 2, {}, {reads.back()});
+      if (w.kernels.cross_entropy_dense_gradient) {  // zeros with one entry a token, read again by the softmax's backward
+        reads.push_back(w.tape.tensor("log_probabilities_gradient", wide));
+        w.backward_stream("nll_loss_backward", StreamKind::kCrossEntropy, 0, wide, 2, {}, {reads.back()});
       }
-      TensorId gradient = w_.tape.tensor(copies ? "logits_gradient_fp32" : "logits_gradient", wide);
-      w_.backward_stream("cross_entropy_backward", StreamKind::kCrossEntropy, static_cast<std::int64_t>(reads.size()) * wide, wide, 1, reads, {gradient});
+      TensorId gradient = w.tape.tensor(copies ? "logits_gradient_fp32" : "logits_gradient", wide);
+      w.backward_stream("cross_entropy_backward", StreamKind::kCrossEntropy, static_cast<std::int64_t>(reads.size()) * wide, wide, 1, reads, {gradient});
       if (copies) {
-        const TensorId narrow = w_.tape.tensor("logits_gradient", bytes_);
-        w_.backward_stream("logits_gradient_cast", StreamKind::kCast, wide, bytes_, 1, {gradient}, {narrow});
+        const TensorId narrow = w.tape.tensor("logits_gradient", bytes);
+        w.backward_stream("logits_gradient_cast", StreamKind::kCast, wide, bytes, 1, {gradient}, {narrow});
         gradient = narrow;
       }
-      w_.tape.set_gradient(logits_, gradient);
+      w.tape.set_gradient(logits, gradient);
     });
   }
 
@@ -169,6 +169,13 @@ void scale_loss(Writer& w) {
 
 }  // namespace
 
+void vocabulary_loss(Writer& w, TensorId logits, std::int64_t elements) {
+  const bool gathers = w.s.tp > 1 && !w.training.loss.vocab_parallel;
+  const std::int64_t wide = gathers ? elements * w.s.tp : elements;
+  Loss(w, gathers ? gather_logits(w, logits, elements, wide) : logits, wide).write();
+  scale_loss(w);
+}
+
 Layer head_layer(const Model& m, const Training& t, const Shard& given, const StackKernels& k) {
   // Overlap of tensor-parallel collectives is a block's: Megatron-LM's output layer and torchtitan's, which is not compiled, have none.
   Shard shard = given;
@@ -185,12 +192,7 @@ Layer head_layer(const Model& m, const Training& t, const Shard& given, const St
   const TensorId logits = w.activation("logits", w.s.tokens * columns);
   // The projection to the vocabulary stays in the activation's type under every 8-bit recipe (Transformer Engine leaves it out).
   w.column_parallel("head", normed, w.s.hidden, {{"logits", columns, m.head_bias, {logits}}}, false, kNoRegion);
-  const bool gathers = shard.tp > 1 && !t.loss.vocab_parallel;
-  const std::int64_t wide = w.s.tokens * (gathers ? columns * shard.tp : columns);
-  const TensorId bent = bend(w, logits, w.s.tokens * columns);
-  Loss loss(w, gathers ? gather_logits(w, bent, w.s.tokens * columns, wide) : bent, wide);
-  loss.write();
-  scale_loss(w);
+  vocabulary_loss(w, bend(w, logits, w.s.tokens * columns), w.s.tokens * columns);
   return w.tape.finish(kNoTensor, {});
 }
 

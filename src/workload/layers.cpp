@@ -5,6 +5,7 @@
 
 #include "orrery/base/assert.hpp"
 #include "orrery/base/checked.hpp"
+#include "families/table.hpp"
 #include "passes.hpp"
 #include "writer.hpp"
 
@@ -47,6 +48,7 @@ Layer decoder_layer(const Model& m, const Training& t, const Shard& shard, const
 }
 
 Block block_of(const Model& m, std::int64_t layer) {
+  if (const FamilyRow* family = family_row(m.family)) return family->block(m, layer);
   Block b;
   b.moe = m.moe && layer >= m.moe->dense_layers && (layer - m.moe->dense_layers) % m.moe->every == m.moe->every - 1;
   if (!(m.global_every && (layer + 1) % *m.global_every == 0)) b.window = m.sliding_window ? m.sliding_window : m.attention_chunk;
@@ -68,7 +70,8 @@ std::vector<BlockCount> blocks_of(const Model& m) {
   return list;
 }
 
-std::int64_t input_bytes(const Model& m, const Training& t, const Shard& shard, std::int64_t) {
+std::int64_t input_bytes(const Model& m, const Training& t, const Shard& shard, std::int64_t layer) {
+  if (const FamilyRow* family = family_row(m.family)) return family->input_bytes(m, t, shard, layer);
   const std::int64_t tokens = shard.micro_batch * ceil_div(shard.sequence, shard.cp);
   const bool sp = shard.sequence_parallel && shard.tp > 1;
   return (sp ? ceil_div(tokens, shard.tp) : tokens) * m.hidden * static_cast<std::int64_t>(element_bytes(t.activation_dtype));
@@ -92,6 +95,7 @@ Variation varies(const Model& m, const Training& t, const Shard& shard) {
 
 Layer make_layer(LayerKind kind, const Model& m, const Training& t, const Shard& shard, const StackKernels& k, const Block& block) {
   ORRERY_ASSERT(shard.micro_batch > 0 && shard.sequence > 0 && shard.tp > 0 && shard.cp > 0 && shard.vocab_multiple > 0, "the plan has checked the sizes");
+  if (const FamilyRow* family = family_row(m.family)) return family_layer(*family, kind, m, t, shard, k, block);
   Layer layer = kind == LayerKind::kEmbedding ? embedding_layer(m, t, shard, k) : kind == LayerKind::kHead ? head_layer(m, t, shard, k) : decoder_layer(m, t, shard, k, block);
   layer.kind = kind;
   layer.block = block;

@@ -68,7 +68,6 @@ TensorId Writer::gather(const std::string& name, TensorId part, std::int64_t who
   return whole;
 }
 
-/// The weight gradient of one product and, where no GEMM epilogue adds it to the main gradient, the kernel that does.
 void Writer::weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype, std::int64_t tokens) {
   const std::int64_t n = p.width * in_width;
   const bool fused = shard.gradient_buffer && kernels.gradient_accumulation_fusion && training.grad_dtype == DType::kFp32;
@@ -111,6 +110,7 @@ void Writer::column_parallel(const std::string& name, const LinearInput& in, std
     multiply(whole, s.tokens);
   }
   for (const Product& p : products) {
+    own_matrix(p.width, in_width, p.bias);
     if (p.bias && !kernels.fused_bias_activation) {
       const std::int64_t size = bytes(s.tokens * p.width);
       stream(p.name + "_bias", StreamKind::kElementwise, size, size, 1, p.outs, p.outs, regions);
@@ -191,6 +191,7 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
   const DType dtype = format.on ? training.precision : act;
   const std::int64_t n_out = s.tokens * s.hidden;
   const Product product{name, s.hidden, false, {}};
+  own_matrix(s.hidden, in_width, false);
   const TensorId partial = activation(name + "_output", n_out);
   std::vector<TensorId> operands = {in.row};
   if (const TensorId weight = weight_copy(name, s.hidden * in_width, false, regions); weight != kNoTensor) operands.push_back(weight);

@@ -41,6 +41,7 @@ LinearInput Writer::norm(const std::string& name, TensorId x, bool for_quantised
   const std::int64_t e = bytes(1);
   const bool eager = model.norm == Norm::kRms && !kernels.fused_norm;
   bool fused_quantise = false;
+  own_vectors(norm_parameters(model), norm_vectors(model));
   LinearInput out = norm_output(name, for_quantised_linear, n, fused_quantise);
   std::vector<TensorId> saved = {x};
   if (eager) {
@@ -119,6 +120,7 @@ TensorId Writer::residual(const std::string& name, TensorId x, TensorId y, bool 
   const std::int64_t e = bytes(1);
   const bool drops = kernels.dropout;
   const bool fused = kernels.fused_bias_activation;
+  if (bias) own_vectors(s.hidden, 1);
   const TensorId out = activation(name + "_output", n);
   const TensorId mask = drops ? tape.tensor(name + "_dropout_mask", n) : kNoTensor;
   std::vector<TensorId> makes = {out};
@@ -154,6 +156,8 @@ std::pair<TensorId, LinearInput> Writer::residual_norm(const std::string& name, 
   const TensorId z = activation(name + "_output", n);
   const TensorId mask = drops ? tape.tensor(name + "_dropout_mask", n) : kNoTensor;
   bool fused_quantise = false;
+  own_vectors(norm_parameters(model), norm_vectors(model));
+  if (bias) own_vectors(s.hidden, 1);
   LinearInput out = norm_output(norm_name, for_quantised_linear, n, fused_quantise);
   std::vector<TensorId> makes = {z};
   std::int64_t write = e * n + (drops ? n : 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "orrery/base/assert.hpp"
+#include "orrery/base/checked.hpp"
 
 namespace orrery::workload {
 
@@ -109,6 +110,50 @@ double visible_share(std::int64_t sequence, bool causal, std::int64_t window, bo
   // A band below the diagonal that is w wide; without a causal mask one of half the width on either side (Longformer, arXiv:2004.05150).
   const double w = std::min(causal ? static_cast<double>(window) : 0.5 * static_cast<double>(window), s);
   return (causal ? 1 : 2) * (s * w - 0.5 * w * w) / (s * s);
+}
+
+Flops Convolution::flops() const {
+  const auto d = [](std::int64_t v) { return static_cast<double>(v); };
+  return Flops(2.0 * d(images) * d(out_size) * d(out_size) * d(out_channels) * d(kernel) * d(kernel) * d(in_channels));
+}
+
+Gemm Convolution::implicit_gemm() const {
+  const std::int64_t taps = kernel * kernel, pixels = images * out_size * out_size;
+  switch (pass) {
+    case ConvolutionPass::kForward: return {.m = pixels, .n = out_channels, .k = in_channels * taps, .in = in, .out = out, .layout = GemmLayout::kTN};
+    case ConvolutionPass::kInputGradient:
+      return {.m = images * in_size * in_size, .n = in_channels, .k = ceil_div(out_channels * taps, stride * stride), .in = in, .out = out, .layout = GemmLayout::kNN};
+    case ConvolutionPass::kWeightGradient: break;
+  }
+  return {.m = out_channels, .n = in_channels * taps, .k = pixels, .in = in, .out = out, .layout = GemmLayout::kNT};
+}
+
+std::int64_t Convolution::operand_elements() const {
+  const std::int64_t data = images * in_size * in_size * in_channels, made = images * out_size * out_size * out_channels;
+  const std::int64_t weights = out_channels * in_channels * kernel * kernel;
+  switch (pass) {
+    case ConvolutionPass::kForward: return data + weights;
+    case ConvolutionPass::kInputGradient: return made + weights;
+    case ConvolutionPass::kWeightGradient: break;
+  }
+  return data + made;
+}
+
+std::int64_t Convolution::result_elements() const {
+  switch (pass) {
+    case ConvolutionPass::kForward: return images * out_size * out_size * out_channels;
+    case ConvolutionPass::kInputGradient: return images * in_size * in_size * in_channels;
+    case ConvolutionPass::kWeightGradient: break;
+  }
+  return out_channels * in_channels * kernel * kernel;
+}
+
+Flops Operation::flops() const {
+  if (const auto* convolution = std::get_if<Convolution>(&work)) return convolution->flops();
+  if (const auto* gemm = std::get_if<Gemm>(&work)) return gemm->flops();
+  if (const auto* attention = std::get_if<Attention>(&work)) return attention->flops();
+  if (const auto* experts = std::get_if<GroupedGemm>(&work)) return experts->flops();
+  return Flops(0);
 }
 
 }  // namespace orrery::workload

@@ -5,13 +5,12 @@
 
 #include <fmt/format.h>
 #include "orrery/base/checked.hpp"
+#include "families/table.hpp"
 #include "orrery/workload/layers.hpp"
+#include "writer.hpp"
 
 namespace orrery::workload {
 namespace {
-
-std::int64_t norm_vectors(const Model& m) { return (m.norm_weight ? 1 : 0) + (m.norm_bias ? 1 : 0); }
-std::int64_t norm_parameters(const Model& m) { return norm_vectors(m) * m.hidden; }
 
 std::int64_t norms_of_layer(const Model& m) {
   if (m.parallel_block != ParallelBlock::kNone) return m.parallel_block == ParallelBlock::kTwoNorms ? 2 : 1;
@@ -90,6 +89,9 @@ LayerParameters decoder(const Model& m, const Shard& s, const Block& block) {
 
 }  // namespace
 
+std::int64_t norm_vectors(const Model& m) { return (m.norm_weight ? 1 : 0) + (m.norm_bias ? 1 : 0); }
+std::int64_t norm_parameters(const Model& m) { return norm_vectors(m) * m.hidden; }
+
 std::int64_t padded_vocab(const Model& m, const Shard& s) {
   const std::int64_t unit = s.vocab_multiple * s.tp;
   return ceil_div(m.vocab, unit) * unit;
@@ -97,7 +99,30 @@ std::int64_t padded_vocab(const Model& m, const Shard& s) {
 
 std::int64_t word_embedding_parameters(const Model& m, const Shard& s) { return padded_vocab(m, s) / s.tp * m.hidden; }
 
+namespace {
+/// What the operations of a family's layer multiply with, as a stack joins its products.
+LayerParameters family_parameters(const FamilyRow& family, LayerKind kind, const Model& m, const Shard& s, bool fused_projections, const Block& block) {
+  Training t;
+  t.sequence_length = s.sequence;
+  StackKernels k;
+  k.fused_projections = fused_projections;
+  return family_layer(family, kind, m, t, s, k, block).parameters;
+}
+
+/// The matrices of a family's layer; a word table, which a tied head shares, comes first.
+std::vector<std::int64_t> weights_of(const LayerParameters& p) {
+  std::vector<std::int64_t> out;
+  for (const bool between : {false, true}) {
+    for (const Matrix& x : p.matrices) {
+      for (std::int64_t i = 0; x.between_layers == between && i < x.count; ++i) out.push_back(x.rows * x.columns);
+    }
+  }
+  return out;
+}
+}  // namespace
+
 LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s, const Block& block) {
+  if (const FamilyRow* family = family_row(m.family)) return family_parameters(*family, kind, m, s, StackKernels().fused_projections, block);
   switch (kind) {
     case LayerKind::kDecoder: return decoder(m, s, block);
     case LayerKind::kEmbedding: {
@@ -151,9 +176,12 @@ void attention_matrices(const Model& m, std::int64_t tp, bool fused, std::vector
 }  // namespace
 
 std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& m, const Shard& s, bool fused_projections, const Block& block) {
-  const LayerParameters all = layer_parameters(kind, m, s, block);
+  const FamilyRow* family = family_row(m.family);
+  const LayerParameters all = family != nullptr ? family_parameters(*family, kind, m, s, fused_projections, block) : layer_parameters(kind, m, s, block);
   std::vector<std::int64_t> matrices;
-  if (kind == LayerKind::kDecoder) {
+  if (family != nullptr) {
+    matrices = weights_of(all);
+  } else if (kind == LayerKind::kDecoder) {
     attention_matrices(m, s.tp, fused_projections, matrices);
     if (!block.moe) {
       mlp_matrices(m, ceil_div(m.ffn_hidden, s.tp), fused_projections, matrices);
@@ -185,6 +213,13 @@ std::vector<std::int64_t> expert_tensors(const Model& m, const Shard& s, bool fu
 Result<bool> check_sizes(const Model& m, const Training& t, const std::string& file) {
   const auto d = [](std::int64_t v) { return static_cast<double>(v); };
   const double tokens = d(t.micro_batch) * d(t.sequence_length);
+  if (const FamilyRow* family = family_row(m.family)) {
+    const double bytes = d(t.micro_batch) * family->widest(m, d(t.sequence_length)) * 64;
+    if (bytes > 0x1p62) {
+      return fail(file, "/training/micro_batch", fmt::format("a microbatch of {} samples moves about {:.1e} bytes in one layer; at most {:.1e} are possible", t.micro_batch, bytes, 0x1p62));
+    }
+    return true;
+  }
   // 64 bytes per element is above what any kernel here moves or any list of tensors sums to.
   const double routed = m.moe ? d(m.moe->experts_per_token) * (2 * d(m.hidden) + 3 * d(m.moe->expert_ffn)) + d(m.moe->experts) + 3 * d(m.moe->shared_ffn) : 0;
   const double wide = tokens * (routed + d(m.hidden) + d(m.heads + 2 * m.kv_heads) * d(m.head_dim) + 2 * d(m.ffn_hidden) + d(m.vocab)) * 64;

@@ -69,8 +69,9 @@ RecomputePolicy recompute_policy(const Training& t, const StackKernels& k) {
   return p;
 }
 
-Writer::Writer(const Model& m, const Training& t, const Shard& sh, const StackKernels& k)
-    : model(m),
+Writer::Writer(const Model& m, const Training& t, const Shard& sh, const StackKernels& k, Tape* onto)
+    : tape(onto != nullptr ? *onto : own_tape_),
+      model(m),
       training(t),
       shard(sh),
       kernels(apply_fusion(k, t.fusion)),

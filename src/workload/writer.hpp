@@ -55,7 +55,10 @@ struct Product {
 
 class Writer {
  public:
-  Writer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
+  /// `onto`: another writer's tape, for a layer whose parts differ in sizes; null: one of its own.
+  Writer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels, Tape* onto = nullptr);
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
 
   // Norms and residuals (norms.cpp). Tokens are those of the sequence-parallel shard.
   /// width: of a row; 0: the model's hidden size.
@@ -96,10 +99,31 @@ class Writer {
                        const std::vector<TensorId>& makes, bool weight_gradient = false) {
     tape.backward({name, Stream{kind, read, write, launches}}, reads, makes, weight_gradient);
   }
+  /// The weight gradient of one product and, where no GEMM epilogue adds it to the main gradient, the kernel that does. tokens: rows that
+  /// it sums over.
+  void weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype, std::int64_t tokens);
   /// Gradient of a bias over `tokens` rows: a reduction that reads the output's gradient once.
   void bias_gradient(const std::string& name, std::int64_t tokens, std::int64_t width, const std::vector<TensorId>& gradients);
 
-  Tape tape;
+  /// Parameters that go with what has been written, on this rank.
+  LayerParameters parameters;
+  /// A matrix split over tp, with a bias of as many entries as it has rows.
+  void own_matrix(std::int64_t rows, std::int64_t columns, bool bias) {
+    parameters.sharded += rows * (columns + (bias ? 1 : 0));
+    parameters.matrices.push_back({rows, columns});
+    parameters.vectors += bias ? 1 : 0;
+  }
+  /// Norms and biases that every tp rank has: `elements` in `count` tensors.
+  void own_vectors(std::int64_t elements, std::int64_t count) {
+    parameters.replicated += elements;
+    parameters.vectors += count;
+  }
+
+ private:
+  Tape own_tape_;
+
+ public:
+  Tape& tape;
   const Model& model;
   const Training& training;
   const Shard& shard;
@@ -113,8 +137,6 @@ class Writer {
  private:
   void norm_backward(const std::string& name, TensorId x, const std::vector<TensorId>& saved, const LinearInput& out, std::int64_t elements, bool eager);
   LinearInput norm_output(const std::string& name, bool for_quantised_linear, std::int64_t elements, bool& fused_quantise);
-  /// tokens: rows that it sums over.
-  void weight_gradient(const Product& p, std::int64_t in_width, const std::vector<TensorId>& gradients, TensorId in, DType dtype, std::int64_t tokens);
   /// A product per local expert over rows that lie expert by expert (experts.cpp).
   void grouped(const LinearInput& in, std::int64_t in_width, const Product& product, const std::vector<std::int64_t>& rows);
   Comm token_comm(std::int64_t copies, double element_bytes, bool combine) const;
@@ -160,6 +182,10 @@ class Writer {
   TensorId attention_projection(TensorId o);
   TensorId gather_position_key(TensorId own, std::int64_t rope);
 };
+
+/// Of one norm over the hidden width: elements, and tensors.
+std::int64_t norm_parameters(const Model& model);
+std::int64_t norm_vectors(const Model& model);
 
 /// Which regions this training recomputes in a decoder layer.
 RecomputePolicy recompute_policy(const Training& training, const StackKernels& kernels);

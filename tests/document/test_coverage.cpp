@@ -96,7 +96,9 @@ void rows(const std::vector<Member>& members, const std::string& pointer, std::v
     if (m.name == "schema" || m.name == "extends") continue;
     const std::string here = pointer + "/" + m.name;
     const Type& type = m.type.kind == Kind::kReference ? document::document_kind(m.type.reference).type() : m.type;
-    if (type.kind == Kind::kObject && !type.just_one && type.built) {
+    if (m.type.kind == Kind::kReference && type.kind == Kind::kTagged) {
+      rows(type.variants.front().members, here, out);  // the test's model is of the first family
+    } else if (type.kind == Kind::kObject && !type.just_one && type.built) {
       rows(type.members, here, out);
     } else {
       out.push_back({here, &m});
@@ -147,5 +149,30 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
   for (const std::string& pointer : wholly_unbuilt) {
     CAPTURE(pointer);
     CHECK(unbuilt.contains(pointer));
+  }
+}
+
+TEST_CASE("every member of every family of models can be set, and stands in the resolved scenario") {
+  // A shipped model of each family to start from.
+  const std::vector<std::pair<std::string, std::string>> shipped = {{"encoder", "bert-base"}, {"encoder_decoder", "t5-base"}, {"vision_transformer", "vit-b-16"}, {"diffusion_transformer", "dit-xl-2"},
+                                                                    {"convolutional", "resnet-50"}, {"mlp", "mlp-mnist"}, {"recommendation", "dlrm"}, {"state_space", "mamba2-130m"}};
+  const auto& families = document::document_kind("model").type().variants;
+  CHECK(families.size() == shipped.size() + 1);
+  for (const auto& [family, model] : shipped) {
+    const auto variant = std::find_if(families.begin(), families.end(), [&, &name = family](const document::Variant& v) { return v.name == name; });
+    REQUIRE(variant != families.end());
+    for (const Member& m : variant->members) {
+      if (m.name == "schema" || m.name == "extends" || m.name == "family") continue;
+      for (const Value& v : samples(m.type, m.fallback)) {
+        const std::string text = document::dump(v, -1);
+        CAPTURE(model, m.name, text);
+        const std::vector<document::Override> overrides = {{"model", model}, {"/model/" + m.name, text}};
+        const auto job = document::load_scenario_text(test::scenario(), "job.json", "", overrides);
+        REQUIRE(job);
+        const Value* resolved = job->value.resolve("/model/" + m.name);
+        REQUIRE(resolved != nullptr);
+        CHECK((is_default(*resolved, v) || v.is_object() || v.is_array()));
+      }
+    }
   }
 }

@@ -34,7 +34,9 @@ class GpuCost {
   [[nodiscard]] Duration attention(const workload::Attention& a, const Mode& mode = {}) const;
   [[nodiscard]] Duration stream(const workload::Stream& s, const Mode& mode = {}) const;
   [[nodiscard]] Duration grouped(const workload::GroupedGemm& g, const Mode& mode = {}) const;
-  /// Any of the four; requires that it is no Comm.
+  /// The cheapest algorithm that fits, as a library picks it (convolution.cpp).
+  [[nodiscard]] Duration convolution(const workload::Convolution& c, const Mode& mode = {}) const;
+  /// Any of the five; requires that it is no Comm.
   [[nodiscard]] Duration operation(const workload::Operation& op, const Mode& mode = {}) const;
   /// One wave of the kernel: how long a communication kernel waits for SMs that it holds.
   [[nodiscard]] Seconds wave(const workload::Operation& op) const;
@@ -46,6 +48,9 @@ class GpuCost {
   [[nodiscard]] Available available(const Mode& mode) const;
   [[nodiscard]] KernelTime gemm_kernel(const workload::Gemm& g, const Mode& mode) const;
   [[nodiscard]] KernelTime grouped_kernel(const workload::GroupedGemm& g, const Mode& mode) const;
+  [[nodiscard]] KernelTime implicit_gemm(const workload::Convolution& c, const Available& device) const;
+  [[nodiscard]] KernelTime winograd(const workload::Convolution& c, std::int64_t tile, const Available& device) const;
+  [[nodiscard]] KernelTime convolution_kernel(const workload::Convolution& c, const Available& device) const;
 
   cluster::Gpu gpu_;
   double speed_ = 1, memory_clock_ = 1;

@@ -34,7 +34,8 @@ class GemmModel {
   GemmModel() = default;
   /// sm_rate: dense FLOP/s of one SM at the clocks in force; l2: bytes, 0 where unknown.
   GemmModel(const calibration::GemmProfile& profile, double sm_rate, double l2, Clocks clocks);
-  [[nodiscard]] KernelTime time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes) const;
+  /// operands: bytes of both in memory where they are fewer than the product's own (a convolution repeats its input); 0: the product's.
+  [[nodiscard]] KernelTime time(const workload::Gemm& g, const Available& device, double in_bytes, double out_bytes, double operand_bytes = 0) const;
   /// share: rate of a grouped kernel over that of one product (calibration::GroupedProfile).
   [[nodiscard]] KernelTime grouped(const workload::GroupedGemm& g, const Available& device, double in_bytes, double out_bytes, double share) const;
   [[nodiscard]] Origin origin(const workload::Gemm& g) const {

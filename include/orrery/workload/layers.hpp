@@ -16,6 +16,7 @@ struct Shard {
   std::int64_t micro_batch = 1, sequence = 0;  ///< sequences per microbatch; tokens per sequence (whole)
   std::int64_t tp = 1, cp = 1;
   CpMethod cp_method = CpMethod::kRing;
+  std::int64_t dp = 1;                   ///< what look-up tables are split over
   std::int64_t ep = 1, etp = 1;          ///< expert grid
   ExpertDispatch dispatch = ExpertDispatch::kAllToAll;
   std::int64_t cp_rank = 0, ep_rank = 0; ///< which rank, where ranks of one group differ (see varies)
@@ -61,7 +62,18 @@ struct LayerParameters {
   std::int64_t experts = 0;     ///< of routed experts, split over ep and etp; their data-parallel group is expert_dp
   std::vector<Matrix> matrices = {};  ///< what of them are matrices; the rest are vectors
   std::int64_t vectors = 0;      ///< how many
-  [[nodiscard]] std::int64_t total() const { return sharded + replicated + experts; }
+  std::int64_t frozen = 0;       ///< not trained: neither gradient nor optimizer state; on every data-parallel rank
+  std::int64_t frozen_bytes = 0; ///< as they are stored
+  std::int64_t tables = 0;       ///< of look-up tables split over the data-parallel ranks: no other rank has them, and their rows are updated as they are used
+  std::int64_t table_bytes = 0;  ///< with the optimizer's states
+  [[nodiscard]] std::int64_t total() const { return sharded + replicated + experts; }           ///< trained by data parallelism
+  [[nodiscard]] std::int64_t stored() const { return total() + frozen + tables; }
+  LayerParameters& operator+=(const LayerParameters& o) {
+    sharded += o.sharded, replicated += o.replicated, experts += o.experts;
+    matrices.insert(matrices.end(), o.matrices.begin(), o.matrices.end()), vectors += o.vectors;
+    frozen += o.frozen, frozen_bytes += o.frozen_bytes, tables += o.tables, table_bytes += o.table_bytes;
+    return *this;
+  }
 };
 
 enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead: final norm, output projection, loss
@@ -121,6 +133,21 @@ struct Variation {
   bool by_cp = false, by_ep = false;
 };
 Variation varies(const Model& model, const Training& training, const Shard& shard);
+
+/// Tokens of a sample, where the model fixes them or has room for no more; else `otherwise`.
+std::int64_t tokens_of_sample(const Model& model, std::int64_t otherwise);
+
+/// What the parallelism of a job asks of a model's family.
+struct Split {
+  std::int64_t tp = 1, cp = 1, pp = 1, vp = 1;
+  bool sp = false;
+};
+/// A member of the scenario that the model's family cannot do, and why.
+struct Limit {
+  std::string pointer, why;
+};
+/// All that stands against training this model so; empty for a decoder transformer.
+std::vector<Limit> family_limits(const Model& model, const Training& training, const Split& split);
 
 /// Refuses sizes that 64 bits do not hold: activations, attention scores, gradients of one rank before any sharding. make_layer requires
 /// that this has passed.

@@ -7,6 +7,7 @@
 
 #include "orrery/base/result.hpp"
 #include "orrery/document/value.hpp"
+#include "orrery/workload/families.hpp"
 #include "orrery/workload/operation.hpp"
 
 namespace orrery::workload {
@@ -53,9 +54,12 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-/// A decoder transformer (orrery/model/1, design 5.2).
+/// A model (orrery/model/1, design 5.2): a decoder transformer, or the sizes that another family shares with one; those that it has no
+/// use for are 0. `layers` counts the blocks between embedding and head of any family.
 struct Model {
   std::string name;
+  Family family = Family::kTransformer;
+  FamilyMembers of_family;  ///< of its own; empty for a transformer
   std::int64_t layers = 0, hidden = 0, ffn_hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
   bool gated_mlp = false, tied_embeddings = false;
   bool norm_weight = true, norm_bias = false;
@@ -190,6 +194,8 @@ Result<Training> read_training(const document::Value& scenario, const std::strin
 StackKernels read_stack_kernels(const document::Value& stack);
 
 /// Exact parameter counts and FLOPs of the whole model (modelling 4). per_token numbers are for training (forward + backward), no recompute.
+/// A token of a family without tokens is what training.sequence_length counts: a patch of an image, or the whole sample where that is 1.
+/// NaN: the convention has no meaning for the family.
 struct ModelCounts {
   std::int64_t parameters = 0, parameters_without_embedding = 0, active_parameters = 0;
   std::int64_t embedding_parameters = 0;

@@ -71,6 +71,28 @@ struct Attention {
 /// w keys s w - w^2/2 (modelling 3.1) and within chunks of c keys half of each chunk's square. window 0: none.
 double visible_share(std::int64_t sequence, bool causal, std::int64_t window, bool chunked);
 
+/// Which of a convolution's three products.
+enum class ConvolutionPass : std::uint8_t { kForward, kInputGradient, kWeightGradient };
+
+/// A two-dimensional convolution over square kernels, channels last.
+struct Convolution {
+  std::int64_t images = 1, in_channels = 0, out_channels = 0;
+  std::int64_t in_size = 0, out_size = 0;  ///< height and width of the square maps, in and out
+  std::int64_t kernel = 1, stride = 1;
+  ConvolutionPass pass = ConvolutionPass::kForward;
+  DType in = DType::kBf16, out = DType::kBf16;
+  /// Of every pass: two for each image, output pixel, output channel, tap and input channel.
+  [[nodiscard]] Flops flops() const;
+  /// The product that an implicit GEMM runs (Chetlur et al., cuDNN, arXiv:1410.0759, section 3.2). Forward: m = images x output pixels,
+  /// n = output channels, k = input channels x taps. Input gradient: m = input pixels, and a stride of s meets 1/s^2 of the taps at each.
+  /// Weight gradient: output channels by input channels x taps, summed over the output pixels.
+  [[nodiscard]] Gemm implicit_gemm() const;
+  /// Elements of the two operands and of the result as they lie in memory: an implicit product's own operands repeat them.
+  [[nodiscard]] std::int64_t operand_elements() const;
+  [[nodiscard]] std::int64_t result_elements() const;
+  bool operator==(const Convolution&) const = default;
+};
+
 /// Memory-bound kernels by class; each class has its own efficiency in the profile (modelling 2.1).
 enum class StreamKind : std::uint8_t { kCopy, kElementwise, kNorm, kSoftmax, kPermute, kEmbedding, kCrossEntropy, kOptimizer, kReduce, kCast };
 const char* to_string(StreamKind k);
@@ -136,7 +158,9 @@ struct Await {
 /// One operation of a rank's compute stream (or, for Comm, of the axis' communication stream that the compute stream waits for).
 struct Operation {
   std::string name;  ///< "qkv", "attention", "swiglu", …: what a profiler would show
-  std::variant<Gemm, Attention, Stream, Comm, Await, GroupedGemm> work;
+  std::variant<Gemm, Attention, Stream, Comm, Await, GroupedGemm, Convolution> work;
+  /// Of matrix products, attention and convolutions; 0 for the rest.
+  [[nodiscard]] Flops flops() const;
   bool operator==(const Operation&) const = default;
 };
 

@@ -1,5 +1,6 @@
 // orrery/model/1: the shape of a network, as its publisher states it (design 5.2).
 #include "document/description.hpp"
+#include "document/kinds/families.hpp"
 
 namespace orrery::document {
 
@@ -28,7 +29,7 @@ const Type& model_type() {
       member("qk_rope_head_dim", integer(), "head size with rotary position").required(),
       member("v_head_dim", integer(), "head size of the values").required(),
   });
-  static const Type type = object(document_members("model", true, with_sources({
+  static const std::vector<Member> transformer = document_members("model", true, with_sources({
       member("name", text(), "the publisher's name").otherwise(""),
       member("family", choice({{"transformer"}}), "how the layers are built").otherwise("transformer"),
       member("layers", integer(1, 1 << 20), "decoder layers").required(),
@@ -71,7 +72,14 @@ const Type& model_type() {
       member("mtp_layers", integer(0, 1 << 10), "multi-token prediction modules").otherwise(0).built({0}),
       member("moe", moe, "mixture of experts"),
       member("mla", mla, "multi-head latent attention"),
-  })));
+  }));
+  static const Type type = [] {
+    std::vector<Variant> families = {{"transformer", transformer, "A decoder transformer"}};
+    for (Variant& v : other_families()) families.push_back(std::move(v));
+    Type t = tagged("family", std::move(families));
+    t.tag_default = "transformer";
+    return t;
+  }();
   return type;
 }
 

@@ -1,0 +1,11 @@
+#pragma once
+// The families of orrery/model/1 beside the decoder transformer: the members that each has.
+#include <vector>
+
+#include "document/description.hpp"
+
+namespace orrery::document {
+
+std::vector<Variant> other_families();
+
+}  // namespace orrery::document

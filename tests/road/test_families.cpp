@@ -1,0 +1,60 @@
+// Every family of models goes the whole road: on eight GPUs, by every way of data parallelism, and split where frameworks split it.
+#include <string>
+#include <vector>
+
+#include "road.hpp"
+
+using namespace orrery;
+using namespace orrery::test;
+
+namespace {
+
+struct Job {
+  const char* model;
+  const char* sequence;
+  bool tensor, pipeline;
+};
+// One of each family, and what it can be split by.
+constexpr Job kJobs[] = {
+    {"bert-large", "512", true, true},   {"t5-large", "512", true, true},  {"vit-l-16", "197", true, true}, {"dit-xl-2", "256", true, true},
+    {"resnet-50", "1", false, true},     {"mlp-mnist", "1", false, true},  {"dlrm", "1", false, false},     {"mamba2-370m", "1024", false, true},
+    {"nemotron-h-8b", "512", true, true},
+};
+
+std::string job(const Job& j, const std::string& parallelism) {
+  return std::string(R"({"schema": "orrery/scenario/1", "model": ")") + j.model + R"(", "training": {"sequence_length": )" + j.sequence +
+         R"(, "global_batch": 64, "micro_batch": 4}, "parallelism": )" + parallelism + R"(, "cluster": {"node": "dgx-h100", "nodes": 1}})";
+}
+
+}  // namespace
+
+TEST_CASE("every family trains on eight GPUs with data parallelism and ZeRO", "[slow]") {
+  for (const Job& j : kJobs) {
+    for (const char* layout : {R"({})", R"({"zero": 1})", R"({"zero": 2})", R"({"zero": 3})"}) {
+      CAPTURE(j.model, layout);
+      const auto prediction = predict(job(j, layout));
+      CHECK(prediction.summary.step_s > 0);
+      CHECK(prediction.summary.throughput.samples_per_s == Approx(64 / prediction.summary.step_s));
+      CHECK(prediction.summary.throughput.hardware_tflops_per_gpu > 0);
+      CHECK(prediction.summary.throughput.mfu.value() < 1);
+    }
+  }
+}
+
+TEST_CASE("a family is split over tensor-parallel and pipeline ranks where frameworks do it, else refused by name", "[slow]") {
+  const auto outcome = [](const std::string& text) {
+    const auto p = try_predict(text, {});
+    return p ? std::string() : problems(p.error());
+  };
+  for (const Job& j : kJobs) {
+    const bool odd = std::string(j.model) == "mlp-mnist";  // three layers
+    const std::string tensor = outcome(job(j, R"({"tp": 2, "sp": false})"));
+    const std::string pipeline = outcome(job(j, odd ? R"({"pp": 2, "layers_per_stage": [2, 1]})" : R"({"pp": 2})"));
+    CAPTURE(j.model, tensor, pipeline);
+    CHECK(tensor.empty() == j.tensor);
+    CHECK((j.tensor || tensor.find("/parallelism/tp") != std::string::npos));
+    CHECK(pipeline.empty() == j.pipeline);
+    CHECK((j.pipeline || pipeline.find("/parallelism/pp") != std::string::npos));
+    CHECK(outcome(job(j, R"({"cp": 2})")).find("/parallelism/cp") != std::string::npos);
+  }
+}
