@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "orrery/base/assert.hpp"
+
 namespace orrery::workload {
 namespace {
 
@@ -24,6 +26,7 @@ void Tape::forward(Operation op, const std::vector<TensorId>& reads, const std::
 }
 
 void Tape::backward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, bool weight_gradient) {
+  ORRERY_ASSERT(std::find(reads.begin(), reads.end(), kNoTensor) == reads.end(), "a gradient is read where one has come");
   backward_.push_back({std::move(op), reads, makes, kNoRegion, weight_gradient});
 }
 

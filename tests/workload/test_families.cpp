@@ -156,6 +156,18 @@ TEST_CASE("without the pre-training heads BERT has the parameters of the bare en
   }
 }
 
+TEST_CASE("a pooler that no head reads runs forward, and is stored without being trained") {
+  Model m = load("bert-base");
+  std::get<Encoder>(m.of_family).next_sentence = false;
+  const Layer idle = whole(m, LayerKind::kHead, {});
+  std::get<Encoder>(m.of_family).pooler = false;
+  const Layer without = whole(m, LayerKind::kHead, {});
+  CHECK(idle.parameters.frozen == 768 * 768 + 768);
+  CHECK(idle.parameters.total() == without.parameters.total());
+  CHECK(samples::work(idle.forward).gemm - samples::work(without.forward).gemm == 2.0 * 768 * 768);
+  CHECK(idle.backward == without.backward);
+}
+
 TEST_CASE("a parameter count without embedding leaves out the tables of words, positions and segments") {
   const ModelCounts c = counts("bert-base");
   CHECK(c.parameters - c.parameters_without_embedding == (30522 + 512 + 2) * 768);

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "../passes.hpp"
+#include "workload/passes.hpp"
 #include "plain.hpp"
 #include "read.hpp"
 #include "table.hpp"
@@ -93,6 +93,17 @@ void masked_lm(Writer& rows, const Model& m, const Shard& shard, TensorId x) {
   vocabulary_loss(rows, logits, rows.s.tokens * columns);
 }
 
+/// A pooler that no loss reads runs forward and is never trained.
+void idle_pooler(Writer& w, TensorId all) {
+  const std::int64_t b = w.s.batch, h = w.s.hidden, weights = h * (h + 1);
+  const TensorId first = w.activation("first_tokens", b * h), y = w.activation("pooler_output", b * h);
+  w.stream("first_tokens", StreamKind::kCopy, w.bytes(b * h), w.bytes(b * h), 1, {all}, {first});
+  w.tape.forward({"pooler", Gemm{.m = b, .n = h, .k = h, .in = matmul_dtype(w.training), .out = w.act, .layout = GemmLayout::kTN}}, {first}, {y});
+  w.stream("pooler_tanh", StreamKind::kElementwise, w.bytes(b * h), w.bytes(b * h), 1, {y}, {y});
+  w.parameters.frozen += weights;
+  w.parameters.frozen_bytes += weights * static_cast<std::int64_t>(element_bytes(w.training.param_dtype));
+}
+
 Layer head(Writer& w, const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
   const Encoder& e = own(m);
   const std::int64_t b = w.s.batch, h = w.s.hidden;
@@ -108,10 +119,12 @@ Layer head(Writer& w, const Model& m, const Training& t, const Shard& shard, con
   Writer masked(m, t, fewer, k, &w.tape);
   Writer& rows = picks ? masked : w;
   if (e.masked_lm) masked_lm(rows, m, shard, picks ? pick_rows(w, "masked_positions", all, masked.s.tokens, w.s.tokens, h) : x);
-  if (e.pooler) {
+  if (e.next_sentence) {
     const TensorId first = pick_rows(w, "first_tokens", all, b, w.s.tokens, h);
     const TensorId pooled = plain_activation(w, "pooler_tanh", plain_linear(w, "pooler", first, b, h, h, true), b * h, true);
-    if (e.next_sentence) plain_cross_entropy(w, plain_linear(w, "next_sentence", pooled, b, h, 2, true), b, 2);
+    plain_cross_entropy(w, plain_linear(w, "next_sentence", pooled, b, h, 2, true), b, 2);
+  } else if (e.pooler) {
+    idle_pooler(w, all);
   }
   Layer out = w.tape.finish(kNoTensor, {});
   if (picks) w.parameters += masked.parameters;

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "../passes.hpp"
+#include "workload/passes.hpp"
 #include "orrery/base/checked.hpp"
 #include "plain.hpp"
 #include "read.hpp"

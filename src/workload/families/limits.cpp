@@ -1,7 +1,7 @@
 // What families cannot do, in words.
 #include <fmt/format.h>
 
-#include "../writer.hpp"
+#include "workload/writer.hpp"
 #include "table.hpp"
 
 namespace orrery::workload {

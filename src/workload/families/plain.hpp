@@ -3,7 +3,7 @@
 // splits, and the small heads of those that it does.
 #include <string>
 
-#include "../writer.hpp"
+#include "workload/writer.hpp"
 
 namespace orrery::workload {
 

@@ -7,7 +7,7 @@
 // states and C B^T again. Split over tensor-parallel ranks as Megatron-LM's MambaMixer: heads and groups; the projections around them.
 #include <fmt/format.h>
 
-#include "../passes.hpp"
+#include "workload/passes.hpp"
 #include "orrery/base/checked.hpp"
 #include "plain.hpp"
 #include "read.hpp"
