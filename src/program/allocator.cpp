@@ -49,33 +49,32 @@ CachingAllocator::Block CachingAllocator::record(const Record& r) {
 
 void CachingAllocator::list(Block b) {
   const Record& r = blocks_[b];
-  std::vector<Free>& free = pools_[r.pool].free;
-  const Free entry{r.size, r.address, b};
-  free.insert(std::lower_bound(free.begin(), free.end(), entry, [](const Free& x, const Free& y) { return x.size != y.size ? x.size < y.size : x.address < y.address; }), entry);
+  pools_[r.pool].free.insert({r.size, r.address, b});
 }
 
 void CachingAllocator::unlist(Block b) {
   const Record& r = blocks_[b];
-  std::vector<Free>& free = pools_[r.pool].free;
-  const Free entry{r.size, r.address, b};
-  const auto found = std::lower_bound(free.begin(), free.end(), entry, [](const Free& x, const Free& y) { return x.size != y.size ? x.size < y.size : x.address < y.address; });
-  ORRERY_ASSERT(found != free.end() && found->block == b, "a free block stands in its pool's list");
-  free.erase(found);
+  FreeList& free = pools_[r.pool].free;
+  free.erase(free.place_of({r.size, r.address, b}));
 }
 
-/// Best fit. An expandable block counts as what it could grow to, so one that can grow is the last choice.
-CachingAllocator::Block CachingAllocator::find(std::uint32_t pool, std::int64_t size) const {
-  const std::vector<Free>& free = pools_[pool].free;
-  auto it = std::lower_bound(free.begin(), free.end(), size, [](const Free& x, std::int64_t wanted) { return x.size < wanted; });
-  if (it == free.end()) return kNone;
+/// Best fit, taken from its list. An expandable block counts as what it could grow to, so one that can grow is the last choice.
+CachingAllocator::Block CachingAllocator::take(std::uint32_t pool, std::int64_t size) {
+  FreeList& free = pools_[pool].free;
+  FreeList::Place place = free.at_least(size);
+  if (free.is_end(place)) return kNone;
   if (kind_ == AllocatorKind::kExpandableSegments) {
-    const auto could_be = [&](const Free& f) {
+    const auto could_be = [&](const FreeBlock& f) {
       const Block after = blocks_[f.block].after;
       return f.size + (after != kNone && blocks_[after].state == State::kUnmapped ? blocks_[after].size : 0);
     };
-    for (auto next = it + 1; next != free.end() && could_be(*next) < could_be(*it); ++next) it = next;
+    for (FreeList::Place next = free.next(place); !free.is_end(next) && could_be(free.at(next)) < could_be(free.at(place)); next = free.next(next)) {
+      place = next;
+    }
   }
-  return it->block;
+  const Block b = free.at(place).block;
+  free.erase(place);
+  return b;
 }
 
 void CachingAllocator::reserve(std::int64_t address, std::int64_t bytes) {
@@ -168,8 +167,7 @@ bool CachingAllocator::release(std::uint32_t pool) {
   if (kind_ == AllocatorKind::kExpandableSegments) {
     const std::int64_t page = is_small(pool) ? kSmallBuffer : kLargeBuffer;
     const std::int64_t base = kRange * static_cast<std::int64_t>(pool);
-    const std::vector<Free> cached = p.free;
-    for (const Free& f : cached) {
+    for (const FreeBlock& f : p.free.all()) {
       const std::int64_t from = base + round_up(f.address - base, page), to = base + (f.address + f.size - base) / page * page;
       if (from >= to) continue;
       unlist(f.block);
@@ -225,9 +223,9 @@ CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes, std::uint
   const std::int64_t size = round_up(bytes, kMinBlockSize);
   const std::uint32_t pool = 2 * stream + (size <= kSmallSize ? 1 : 0);
   if (pools_.size() <= pool) pools_.resize(pool + 1);
-  Block b = find(pool, size);
+  Block b = take(pool, size);
   if (b != kNone) {
-    unlist(b);
+    // a cached block serves
   } else if (kind_ == AllocatorKind::kExpandableSegments) {
     b = extend(pool, size);
     unlist(b);

@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "orrery/program/free_list.hpp"
+
 namespace orrery::program {
 
 /// caching: segments by cudaMalloc. expandable_segments: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. exact: every tensor has its own
@@ -56,19 +58,15 @@ class CachingAllocator {
     std::uint32_t pool = 0;
     State state = State::kFree;
   };
-  struct Free {
-    std::int64_t size = 0, address = 0;
-    Block block = kNone;
-  };
   struct Pool {
-    std::vector<Free> free;                ///< by (size, address)
+    FreeList free;
     std::vector<Block> first;              ///< of each segment
   };
 
   Block record(const Record& r);
   void list(Block block);
   void unlist(Block block);
-  Block find(std::uint32_t pool, std::int64_t size) const;
+  Block take(std::uint32_t pool, std::int64_t size);
   Block segment(std::uint32_t pool, std::int64_t size);
   Block extend(std::uint32_t pool, std::int64_t size);
   void split(Block block, std::int64_t size, State rest);
