@@ -94,6 +94,7 @@ TEST_CASE("bytes of a scenario changed at random are diagnosed or predicted", "[
     std::string text = kJob;
     const std::uint64_t changes = 1 + draw("bytes", n, 0, 3);
     for (std::uint64_t c = 0; c < changes; ++c) {
+      if (text.empty()) break;
       const std::uint64_t k = 1 + 4 * c, at = draw("bytes", n, k, text.size());
       switch (draw("bytes", n, k + 1, 4)) {
         case 0: text[at] = static_cast<char>(draw("bytes", n, k + 2, 256)); break;
