@@ -56,7 +56,7 @@ class ModelVerb : public Verb {
 
   workload::Training training(const workload::Model& model) const {
     workload::Training t;
-    t.causal = model.family == workload::Family::kTransformer;
+    t.causal = model.family == workload::Family::kTransformer || model.family == workload::Family::kStateSpace || model.family == workload::Family::kEncoderDecoder;
     t.sequence_length = sequence_;
     t.global_batch = 1;
     return t;
@@ -91,14 +91,21 @@ class ModelVerb : public Verb {
   }
 
   std::string table(const workload::Model& model, const workload::ModelCounts& counts, const std::vector<LayerSum>& layers) const {
-    std::string text = fmt::format("{}\ncounts of one sequence of {} tokens on one GPU, bf16{}\n\n", model.name, sequence_, training(model).causal ? ", causal" : "");
+    const bool samples = workload::tokens_of_sample(model, 0) == 1;
+    std::string text = fmt::format("{}\ncounts of one {} on one GPU, bf16{}\n\n", model.name, samples ? "sample" : fmt::format("sequence of {} tokens", sequence_),
+                                   training(model).causal ? ", causal" : "");
     const auto row = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<30}{:>24}\n", name, value); };
     row("parameters", fmt::format("{}", counts.parameters));
     row("without embedding", fmt::format("{}", counts.parameters_without_embedding));
     row("active", fmt::format("{}", counts.active_parameters));
     row("bf16 weights", fmt::format("{:.2f} GiB", 2 * static_cast<double>(counts.parameters) / static_cast<double>(kGiB)));
-    text += "\n  training GFLOP per token\n";
-    for (const auto& [name, value] : metrics::flops_per_token(counts)) row(name, std::isnan(value) ? "does not apply" : fmt::format("{:.3f}", value / 1e9));
+    text += fmt::format("\n  training GFLOP per {}\n", samples ? "sample" : "token");
+    std::string others;
+    for (const auto& [name, value] : metrics::flops_per_token(counts)) {
+      if (!std::isnan(value)) row(name, fmt::format("{:.{}f}", value / 1e9, value < 1e7 ? 6 : 3));
+      else others += (others.empty() ? "" : ", ") + name;
+    }
+    if (!others.empty()) text += fmt::format("  formulas of decoders, which say nothing of this family: {}\n", others);
     text += fmt::format("\n  {:<20}{:>6}{:>15}{:>14}{:>14}{:>13}\n", "layer", "count", "parameters", "forward TF", "backward TF", "kept MiB");
     for (const LayerSum& l : layers)
       text += fmt::format("  {:<20}{:>6}{:>15}{:>14.4f}{:>14.4f}{:>13.1f}\n", l.name, l.count, l.parameters, l.forward_flops / 1e12, l.backward_flops / 1e12,

@@ -142,7 +142,8 @@ class Writer {
         continue;
       }
       if (schema.find("required") == nullptr) schema.set("required", Value::Array{});
-      schema.find("required")->items().emplace_back(t.tag);
+      Value::Array& required = schema.find("required")->items();
+      if (std::find(required.begin(), required.end(), Value(t.tag)) == required.end()) required.emplace_back(t.tag);
       alternatives.push_back(std::move(schema));
     }
     return object_of({{"anyOf", std::move(alternatives)}});

@@ -20,14 +20,26 @@ std::string title(const Summary& s, const document::Value& scenario) {
   return fitted(named ? fmt::format("{}: {}", name.as_string(), what) : what, kColumns);
 }
 
+/// Whether the model has attention that a mask could change.
+bool attends(const document::Value& scenario) {
+  const document::Value& family = scenario.at("model").at("family");
+  return family != document::Value("convolutional") && family != document::Value("mlp") && family != document::Value("recommendation");
+}
+
+/// Whether rates are told by sample: images and rows of tables are what people count there.
+bool by_sample(const document::Value& scenario) {
+  const document::Value& family = scenario.at("model").at("family");
+  return !attends(scenario) || family == document::Value("vision_transformer") || family == document::Value("diffusion_transformer");
+}
+
 /// Dense peak and clock assumed, FLOP convention, stack and NCCL version, and what the step time stands on.
-std::string meaning(const Summary& s) {
+std::string meaning(const Summary& s, const document::Value& scenario) {
   std::string origins;
   for (std::size_t i = 0; i < kOriginCount; ++i)
     if (s.origins[i] >= 0.0005) origins += fmt::format("{}{} {:.0f}%", origins.empty() ? "" : ", ", kOriginNames[i], std::round(100 * s.origins[i]));
   const std::string peak = s.throughput.peak_tflops ? fmt::format("{:.0f} TFLOP/s", *s.throughput.peak_tflops) : "unknown";
-  return wrapped(fmt::format("dense {} peak {} at {:.0f} MHz; exact FLOPs, {}; {}, NCCL {}; time by origin: {}", s.throughput.peak_dtype, peak, s.basis.clock_mhz,
-                             s.basis.causal ? "causal" : "full attention", s.basis.stack, s.basis.nccl_version, origins.empty() ? "none" : origins));
+  return wrapped(fmt::format("dense {} peak {} at {:.0f} MHz; exact FLOPs{}; {}, NCCL {}; time by origin: {}", s.throughput.peak_dtype, peak, s.basis.clock_mhz,
+                             !attends(scenario) ? "" : s.basis.causal ? ", causal" : ", full attention", s.basis.stack, s.basis.nccl_version, origins.empty() ? "none" : origins));
 }
 
 std::string row(std::string_view name, const std::string& value, const std::string& remark = "") {
@@ -35,13 +47,15 @@ std::string row(std::string_view name, const std::string& value, const std::stri
   return fitted(line, kColumns) + "\n";
 }
 
-std::string speed(const Summary& s) {
+std::string speed(const Summary& s, bool samples) {
   const metrics::Throughput& t = s.throughput;
   const auto of_peak = [](std::string_view name, const std::optional<double>& v) {
     return v ? fmt::format("{} {}", name, percent(*v)) : fmt::format("{} unknown", name);
   };
   std::string out = row("step", seconds(s.step_s), fmt::format("{} to {} ({})", seconds(s.low_s), seconds(s.high_s), s.band_basis));
-  out += row("tokens/s", fmt::format("{:.0f}", t.tokens_per_s), fmt::format("{:.1f} per GPU", t.tokens_per_s_per_gpu));
+  const double tokens_per_sample = t.samples_per_s > 0 ? t.tokens_per_s / t.samples_per_s : 1;
+  out += row(samples ? "samples/s" : "tokens/s", fmt::format("{:.0f}", samples ? t.samples_per_s : t.tokens_per_s),
+             fmt::format("{:.1f} per GPU", samples ? t.tokens_per_s_per_gpu / tokens_per_sample : t.tokens_per_s_per_gpu));
   out += row("model TFLOP/s/GPU", fmt::format("{:.1f}", t.model_tflops_per_gpu), of_peak("MFU", t.mfu));
   out += row("hardware TFLOP/s/GPU", fmt::format("{:.1f}", t.hardware_tflops_per_gpu), of_peak("HFU", t.hfu));
   if (s.stages.size() > 1)
@@ -102,7 +116,7 @@ std::string memory(const metrics::Memory& m) {
 std::string table(const Subject& subject, bool bold) {
   const Summary& s = subject.summary;
   const std::string name = title(s, subject.scenario);
-  return (bold ? "\x1b[1m" + name + "\x1b[0m" : name) + "\n" + meaning(s) + "\n" + speed(s) + where_time_goes(s) + collectives(s) + memory(s.memory);
+  return (bold ? "\x1b[1m" + name + "\x1b[0m" : name) + "\n" + meaning(s, subject.scenario) + "\n" + speed(s, by_sample(subject.scenario)) + where_time_goes(s) + collectives(s) + memory(s.memory);
 }
 
 std::string memory_table(const Subject& subject) {

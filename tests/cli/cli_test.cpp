@@ -308,6 +308,19 @@ TEST_CASE("model show counts what the model is made of") {
   CHECK(command({"model", "show", "llama-3.1-8"}).code == cli::kBadInput);
 }
 
+TEST_CASE("model show speaks of samples where there are no tokens, and names the conventions that say nothing of the family") {
+  const std::string maps = command({"model", "show", "resnet-50"}).out;
+  CHECK(maps.find("counts of one sample on one GPU, bf16\n") != std::string::npos);
+  CHECK(maps.find("training GFLOP per sample\n  exact                                           24.535\n") != std::string::npos);
+  CHECK(maps.find("formulas of decoders, which say nothing of this family: megatron, megatron_legacy, palm, six_n, torchtitan, narayanan\n") != std::string::npos);
+  CHECK(command({"model", "show", "linear-1000-10"}).out.find("exact                                         0.000060\n") != std::string::npos);
+  const std::string bert = command({"model", "show", "bert-base", "--sequence", "128"}).out;
+  CHECK(bert.find("counts of one sequence of 128 tokens on one GPU, bf16\n") != std::string::npos);
+  CHECK(bert.find("this family: megatron, megatron_legacy, torchtitan, narayanan\n") != std::string::npos);
+  CHECK(command({"model", "show", "nemotron-h-8b"}).out.find("bf16, causal\n") != std::string::npos);
+  CHECK(command({"model", "show", "llama-3.1-8b"}).out.find("say nothing") == std::string::npos);
+}
+
 TEST_CASE("schemas print, and the doctor finds the catalogue sound") {
   for (const std::string& name : document::schema_names()) {
     const Said said = command({"schema", name});

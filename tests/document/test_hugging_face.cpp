@@ -51,6 +51,32 @@ TEST_CASE("an architecture that orrery/model/1 cannot say is refused for a state
   CHECK(refused("CLIPModel", "") == Words{"config.json:/architectures: CLIPModel is not supported: a pair of encoders of images and texts, trained by contrast"});
 }
 
+TEST_CASE("encoders, encoder-decoders and state-space models are refused where they differ from what orrery/model/1 can say") {
+  CHECK(refused("BartForConditionalGeneration", "") ==
+        Words{"config.json:/architectures: BartForConditionalGeneration is not supported: an encoder-decoder other than T5, which orrery/model/1 does not have"});
+  CHECK(refused("MambaForCausalLM", "") == Words{"config.json:/architectures: MambaForCausalLM is not supported: its state-space layers are not Mamba-2's"});
+  CHECK(refused("BertForMaskedLM", R"("position_embedding_type": "relative_key", "tie_word_embeddings": false, "is_decoder": true)") ==
+        Words{"config.json:/position_embedding_type: relative_key positions have a table in every layer, which orrery/model/1 does not have",
+              "config.json:/tie_word_embeddings: the matrix of the masked-token head is the word table; use true", "config.json:/is_decoder: a decoder with BERT's blocks is not known"});
+  CHECK(refused("T5ForConditionalGeneration", R"("feed_forward_proj": "gated-mish")") ==
+        Words{"config.json:/feed_forward_proj: the activation \"mish\" is not known; known are relu, gelu, silu and their gated forms"});
+  CHECK(refused("ViTForImageClassification", R"("qkv_bias": false)") ==
+        Words{"config.json:/qkv_bias: blocks whose queries, keys and values alone lack a bias are not known; use true"});
+  CHECK(refused("Mamba2ForCausalLM", R"("num_heads": 64, "rms_norm": false, "use_bias": true, "use_conv_bias": false)") ==
+        Words{"config.json:/use_bias: biases of a mixer's projections are not known", "config.json:/use_conv_bias: a mixer's convolution without a bias is not known; use true",
+              "config.json:/num_heads: 64 heads of 64 are not the 2 x hidden_size that a mixer is wide", "config.json:/rms_norm: a mixer without its gated norm is not known; use true"});
+  CHECK(refused("NemotronHForCausalLM", R"("hybrid_override_pattern": "MEM*", "num_hidden_layers": 4)") ==
+        Words{"config.json:/hybrid_override_pattern: layers of experts (E) among state-space mixers are not known"});
+}
+
+TEST_CASE("a T5 config.json does not say how long targets are, and the reader says so") {
+  const document::Document d = model("T5ForConditionalGeneration", "");
+  CHECK(d.value.at("target_length") == Value(114));
+  REQUIRE(d.warnings.size() == 1);
+  CHECK(to_string(d.warnings[0]) ==
+        "config.json:/architectures: a config.json does not say how long targets are; taken as 114 tokens, those of T5's pre-training (target_length of orrery/model/1)");
+}
+
 TEST_CASE("members that are absent have the defaults of the class") {
   const Value llama = model("LlamaForCausalLM", "").value;  // configuration_llama.py
   CHECK(llama.at("layers") == Value(32));

@@ -43,6 +43,8 @@ struct Exact {
 // ViT_*_Weights.meta["num_params"].
 constexpr Exact kExact[] = {
     {"bert-base", 110106428}, {"bert-large", 336226108},
+    // transformers RobertaForMaskedLM.num_parameters().
+    {"roberta-base", 124697433}, {"roberta-large", 355412057},
     {"vit-b-16", 86567656},   {"vit-b-32", 88224232},
     {"vit-l-16", 304326632},  {"vit-h-14", 632045800},
     // torchvision ResNet*_Weights.meta["num_params"].
@@ -52,6 +54,8 @@ constexpr Exact kExact[] = {
     {"t5-v1.1-small", 76961152}, {"t5-v1.1-base", 247577856}, {"t5-v1.1-large", 783150080}, {"t5-v1.1-xl", 2849757184}, {"t5-v1.1-xxl", 11135332352},
     // The checkpoints of state-spaces/mamba2-*.
     {"mamba2-130m", 128989632}, {"mamba2-370m", 368346624}, {"mamba2-780m", 780161280}, {"mamba2-1.3b", 1343757312}, {"mamba2-2.7b", 2702599680},
+    // mistralai/Mamba-Codestral-7B-v0.1, safetensors metadata.
+    {"mamba-codestral-7b", 7285403648},
     // facebookresearch/DiT: 674,834,720 trained and 256 x 1,152 of the position table.
     {"dit-xl-2", 675129632},
     // MLPerf: 187,767,399 rows of 128; dense layers 13-512-256-128 and 479-1024-1024-512-256-1.

@@ -59,4 +59,12 @@ Value gpt_oss(Config& c);
 Value llama4(Config& c);
 Value dbrx(Config& c);
 
+Value bert_pretraining(Config& c);
+Value bert_masked_lm(Config& c);
+Value roberta(Config& c);
+Value t5(Config& c);
+Value vit(Config& c);
+Value mamba2(Config& c);
+Value nemotron_h(Config& c);
+
 }  // namespace orrery::document::hugging_face

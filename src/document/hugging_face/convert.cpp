@@ -63,17 +63,25 @@ constexpr std::array kArchitectures = {
     Architecture{"Llama4ForCausalLM", llama4},
     Architecture{"Llama4ForConditionalGeneration", llama4, true},
     Architecture{"DbrxForCausalLM", dbrx},
+    Architecture{"BertForPreTraining", bert_pretraining},
+    Architecture{"BertForMaskedLM", bert_masked_lm},
+    Architecture{"RobertaForMaskedLM", roberta},
+    Architecture{"T5ForConditionalGeneration", t5},
+    Architecture{"MT5ForConditionalGeneration", t5},
+    Architecture{"ViTForImageClassification", vit},
+    Architecture{"Mamba2ForCausalLM", mamba2},
+    Architecture{"NemotronHForCausalLM", nemotron_h},
 };
 
-/// Known by name, and known to be no decoder that orrery/model/1 can say.
+/// Known by name, and known to be none that orrery/model/1 can say.
 struct Other {
   const char* name;
   const char* reason;
 };
 constexpr const char* kDelta = "most of its layers are gated linear attention (Gated DeltaNet), which orrery/model/1 does not have";
 constexpr const char* kSparse = "its attention picks keys by an indexer (DeepSeek sparse attention), which orrery/model/1 does not have";
-constexpr const char* kStates = "its state-space layers cannot be read from a config.json";
-constexpr const char* kEncoder = "an encoder or encoder-decoder cannot be read from a config.json";
+constexpr const char* kStates = "its state-space layers are not Mamba-2's";
+constexpr const char* kEncoder = "an encoder-decoder other than T5, which orrery/model/1 does not have";
 constexpr std::array kOthers = {
     Other{"Qwen3NextForCausalLM", kDelta},
     Other{"Qwen3_5ForConditionalGeneration", kDelta},
@@ -82,17 +90,11 @@ constexpr std::array kOthers = {
     Other{"DeepseekV32ForCausalLM", kSparse},
     Other{"Gemma4ForConditionalGeneration", "its layers have experts beside an MLP, and its global layers heads of their own size whose keys are their values"},
     Other{"Gemma3nForConditionalGeneration", "its layers have embeddings of their own and share keys and values"},
-    Other{"NemotronHForCausalLM", kStates},
     Other{"MambaForCausalLM", kStates},
-    Other{"Mamba2ForCausalLM", kStates},
     Other{"JambaForCausalLM", kStates},
     Other{"CLIPModel", "a pair of encoders of images and texts, trained by contrast"},
-    Other{"BertForMaskedLM", kEncoder},
-    Other{"RobertaForMaskedLM", kEncoder},
-    Other{"T5ForConditionalGeneration", kEncoder},
     Other{"BartForConditionalGeneration", kEncoder},
     Other{"WhisperForConditionalGeneration", kEncoder},
-    Other{"ViTForImageClassification", kEncoder},
 };
 
 /// The one entry of "architectures".
