@@ -171,7 +171,7 @@ Program build(const Job& job) {
       const bool tied_here = job.model.tied_embeddings && has_embedding;
       chunks.push_back(make_chunk(chunk, passes, job.model, job.training, full, tied_here ? workload::word_embedding_parameters(job.model, shard) : 0));
     }
-    RoleBuilder builder(role, program.requests, job.stack);
+    RoleBuilder builder(role, program.requests, job.stack, p);
     DataParallel data_parallel(builder, job, chunks);
     role.parameters = data_parallel.parameters();
 

@@ -157,12 +157,40 @@ void RoleBuilder::host_sync(std::uint32_t event) {
   host_work(stack_.sync_us);
 }
 
+namespace {
+/// Ranks of one group along an axis.
+std::int64_t members(const plan::Parallelism& p, workload::Axis axis) {
+  using workload::Axis;
+  switch (axis) {
+    case Axis::kTp: return p.tp;
+    case Axis::kCp: return p.cp;
+    case Axis::kEp: return p.ep;
+    case Axis::kEtp: return p.etp;
+    case Axis::kExpertDp: return p.expert_dp();
+    case Axis::kPp: return p.pp;
+    case Axis::kDp: return p.dp_group();
+    case Axis::kDpShard: return p.shard_group();
+    case Axis::kDpReplicas: return p.replicas;
+    case Axis::kEmbedding:
+    case Axis::kMirror: return 2;
+    case Axis::kModel: return p.tp * p.pp;
+    case Axis::kWorld: return p.tp * p.dp_group() * p.pp;
+    case Axis::kToHost:
+    case Axis::kFromHost:
+    case Axis::kHostUpdate: return 1;
+  }
+  return 1;
+}
+}  // namespace
+
 std::uint32_t RoleBuilder::collective(Stream stream, const Request& request, std::uint32_t after) {
   Item item;
   item.kind = ItemKind::kCollective;
   item.stream = stream;
   item.index = request_index(requests_, request);
-  item.host_us = workload::with_host(request.axis) ? stack_.forward_op_us : stack_.collective_us;
+  item.host_us = workload::with_host(request.axis)
+                     ? stack_.forward_op_us
+                     : stack_.collective_us + stack_.collective_rank_us * static_cast<double>(members(parallelism_, request.axis));
   return device(item, after);
 }
 

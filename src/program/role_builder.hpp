@@ -14,7 +14,8 @@ namespace orrery::program {
 /// Appends items to a role. An event stands for "everything on that stream up to here"; waits are attached to the next compute item.
 class RoleBuilder {
  public:
-  RoleBuilder(Role& role, std::vector<Request>& requests, const Stack& stack) : role_(role), requests_(requests), stack_(stack), blocks_(role.blocks) {}
+  RoleBuilder(Role& role, std::vector<Request>& requests, const Stack& stack, const plan::Parallelism& parallelism)
+      : role_(role), requests_(requests), stack_(stack), parallelism_(parallelism), blocks_(role.blocks) {}
 
   void set_position(std::int32_t microbatch, std::int32_t chunk) {
     microbatch_ = microbatch;
@@ -72,6 +73,7 @@ class RoleBuilder {
   Role& role_;
   std::vector<Request>& requests_;
   const Stack& stack_;
+  const plan::Parallelism& parallelism_;
   BlockRecorder blocks_;
   std::map<std::pair<std::int32_t, std::size_t>, std::vector<std::pair<std::int32_t, std::uint32_t>>> in_flight_;  ///< by chunk and layer: (microbatch, base)
   std::int32_t microbatch_ = -1, chunk_ = -1;

@@ -45,6 +45,7 @@ Stack read_stack(const Value& stack) {
   s.forward_op_us = number(host.at("forward_op_us"));
   s.backward_op_us = number(host.at("backward_op_us"));
   s.collective_us = number(host.at("collective_us"));
+  s.collective_rank_us = number(host.at("collective_rank_us"));
   s.checkpoint_region_us = number(host.at("checkpoint_region_us"));
   s.optimizer_us = number(host.at("optimizer_us"));
   s.step_us = number(host.at("step_us"));

@@ -341,6 +341,7 @@ const std::vector<MemberCase>& member_cases() {
     {"/stack/host/step_us", "3000", ""},
     {"/stack/host/optimizer_us", "300000", ""},
     {"/stack/host/collective_us", "3000", "parallelism.zero=2"},
+    {"/stack/host/collective_rank_us", "3000", "parallelism.zero=2"},
     {"/stack/host/checkpoint_region_us", "3000", R"(training.recompute={"mode":"full"})"},
     {"/stack/host/sync_us", "9000", ""},
     {"/stack/host/run_ahead", "2", "stack.host.sync_us=9000 parallelism.pp=4"},

@@ -229,6 +229,21 @@ def cluster(source, case, gpus, reasons):
     return out
 
 
+def checks_collectives(case):
+    """Whether the start-up test of a nanotron run shows collectives that wait for checks over sockets. Its all-reduce over all ranks then takes
+    a time in proportion to the ranks, so that the bandwidth is (5 to 7 TB/s) / ranks, whatever the network; without the checks it is
+    160 GB/s or more from 4 nodes on, and 420 GB/s or more on 2."""
+    gpus, said = case["hardware"]["num_gpus"], number(case["measured"].get("allreduce_gb_s"))
+    if not said or gpus <= 8:
+        return False
+    return said < (380 if gpus <= 16 else 172 if gpus <= 32 else 9000 / gpus)
+
+
+# us per member of a group and collective. The start-up tests themselves, which no prediction touches, give 150 to 320 (what 512 ranks take
+# longer than 256, for a buffer of 1 GB whose bandwidth is counted as NCCL's algbw or busbw).
+CHECKED_COLLECTIVE_RANK_US = 250
+
+
 def scenario(source, case):
     reasons = {}
     gpus = case["hardware"]["num_gpus"]
@@ -238,6 +253,9 @@ def scenario(source, case):
     if (kernel := text((case.get("training") or {}).get("flash_attention")).lower()) in ("fa1", "fa2", "fa3"):
         stack = {"extends": stack, "kernels": {"attention_kernel": kernel}}
         reasons["/stack/kernels/attention_kernel"] = "the run names its kernel"
+    if stack == "nanotron" and checks_collectives(case):
+        stack = {"extends": stack, "host": {"collective_rank_us": CHECKED_COLLECTIVE_RANK_US}}
+        reasons["/stack/host/collective_rank_us"] = f"its start-up all-reduce of {case['measured']['allreduce_gb_s']} GB/s takes a time in proportion to the ranks"
     if "fused cross entropy" in text((case.get("training") or {}).get("other")):
         stack = {"extends": stack} if isinstance(stack, str) else stack
         stack.setdefault("kernels", {})["fused_cross_entropy"] = True

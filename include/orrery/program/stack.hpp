@@ -23,7 +23,7 @@ struct Stack {
   bool gathers_matrices = false;                  ///< ZeRO 3 gathers every matrix by itself, not a unit at once
   bool fsdp_copies = false;                       ///< copies out of the gather buffer and into the reduce buffer
   // host, microseconds
-  double forward_op_us = 0, backward_op_us = 0, collective_us = 0, checkpoint_region_us = 0, optimizer_us = 0, step_us = 0, sync_us = 0, graph_node_us = 0;
+  double forward_op_us = 0, backward_op_us = 0, collective_us = 0, collective_rank_us = 0, checkpoint_region_us = 0, optimizer_us = 0, step_us = 0, sync_us = 0, graph_node_us = 0;
   std::uint32_t run_ahead = 1000;
   // end of step
   bool grad_norm = true, tied_embedding_all_reduce = true, norm_gradient_all_reduce = true, inf_check = false;

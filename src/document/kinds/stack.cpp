@@ -105,6 +105,7 @@ Type host() {
       us("forward_op_us", 6.0, "host time of a forward operator"),
       us("backward_op_us", 6.0, "host time of a backward operator"),
       us("collective_us", 15.0, "host time of a collective call"),
+      us("collective_rank_us", 0.0, "host time that a collective call takes more for every member of its group: what the checks of TORCH_DISTRIBUTED_DEBUG=DETAIL exchange over sockets first"),
       us("checkpoint_region_us", 50.0, "host time of a recomputed region: random state saved and restored"),
       us("optimizer_us", 500.0, "host time of the optimizer step beyond its kernels"),
       us("step_us", 1000.0, "host time of a step outside passes and optimizer: data, schedule, bookkeeping"),
