@@ -1,5 +1,7 @@
 // Which layers a stage holds.
 
+#include <algorithm>
+
 #include "orrery/base/assert.hpp"
 #include "orrery/plan/plan.hpp"
 
@@ -12,7 +14,13 @@ std::vector<std::int64_t> split_layers(std::int64_t layers, std::int64_t chunks,
   const std::int64_t share = places / chunks, remainder = places % chunks;
   if (remainder != 0 && uneven == "refuse") return {};
   std::vector<std::int64_t> split(static_cast<std::size_t>(chunks), share);
-  for (std::int64_t i = 0; i < remainder; ++i) ++split[static_cast<std::size_t>(uneven == "back" ? chunks - 1 - i : i)];
+  if (remainder != 0 && uneven == "full") {
+    const std::int64_t last = places - (share + 1) * (chunks - 1);
+    if (last < 0) return {};
+    std::fill(split.begin(), split.end(), share + 1);
+    split.back() = last;
+  }
+  for (std::int64_t i = 0; i < remainder && uneven != "full"; ++i) ++split[static_cast<std::size_t>(uneven == "back" ? chunks - 1 - i : i)];
   if (account_for_embedding) --split.front();
   if (account_for_loss) --split.back();
   return split;

@@ -70,6 +70,16 @@ TEST_CASE("chunks choose the interleaved schedule, and tp 1 switches sequence pa
   CHECK(read({.parallelism = R"({"tp": 2, "sp": true})"})->sp);
 }
 
+TEST_CASE("full stages leave the last one what remains, and are refused where nothing would") {
+  const auto split = [](const std::string& parallelism, std::int64_t gpus) { return read({.parallelism = parallelism, .gpus = gpus, .model = gpt(61), .training = batch_of(64)}, "full"); };
+  CHECK(split(R"({"pp": 4})", 4)->layers_per_stage == std::vector<std::int64_t>{16, 16, 16, 13});
+  CHECK(split(R"({"pp": 8})", 8)->layers_per_stage == std::vector<std::int64_t>{8, 8, 8, 8, 8, 8, 8, 5});
+  std::vector<std::int64_t> chunks(16, 4);
+  chunks.back() = 1;
+  CHECK(split(R"({"pp": 4, "vp": 4})", 4)->layers_per_stage == chunks);
+  CHECK_FALSE(split(R"({"pp": 8, "vp": 4})", 8).has_value());
+}
+
 TEST_CASE("every member reaches the layout") {
   const auto p = read({.parallelism = R"({"tp": 2, "sp": true, "pp": 2, "dp": 16, "zero": 3, "replicas": 4, "p2p": "overlapped", "schedule": "gpipe",
       "reshard_after_forward": false, "overlap": {"grad_reduce": true, "param_gather": true, "tp": false, "ep": false}, "layers_per_stage": [40, 56],

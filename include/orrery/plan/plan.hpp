@@ -139,7 +139,8 @@ std::int64_t unit_makespan(const PipelineShape& shape, const std::vector<std::ve
 double closed_form_efficiency(const Parallelism& p, std::int64_t microbatches);
 
 /// Layers of each chunk in the order a microbatch passes them (chunk c of stage s is number c*stages + s): an even split of the layers,
-/// where the embedding and the head may each take the place of one; a remainder as `uneven` says: "refuse", "front", "back".
+/// where the embedding and the head may each take the place of one; a remainder as `uneven` says: "refuse", "front", "back", "full" (every chunk
+/// but the last has the rounded-up share).
 /// Empty where that is refused. Requires 1 <= chunks <= layers and what else takes a place.
 std::vector<std::int64_t> split_layers(std::int64_t layers, std::int64_t chunks, bool account_for_embedding, bool account_for_loss,
                                        std::string_view uneven);

@@ -145,7 +145,7 @@ Type memory() {
 Type layout() {
   return object({
       member("vocab_multiple", integer(1, 1 << 20), "the vocabulary is padded to this times tp").otherwise(1),
-      member("uneven_layers", choice({{"refuse"}, {"front"}, {"back"}, {"cost"}}), "where a remainder of layers goes: nowhere, to the first stages, to the last; cost: stages of equal cost, the head counted").otherwise("refuse"),
+      member("uneven_layers", choice({{"refuse"}, {"front"}, {"back"}, {"full"}, {"cost"}}), "where a remainder of layers goes: nowhere, to the first stages, to the last; full: every stage but the last takes the rounded-up share, the last what is left; cost: stages of equal cost, the head counted").otherwise("refuse"),
       member("launch_order_serial", boolean(), "CUDA_DEVICE_MAX_CONNECTIONS=1: communication kernels wait behind compute launches").otherwise(false),
   });
 }
