@@ -120,6 +120,10 @@ def training(case, reasons):
            "precision": word, "recompute": recompute(case, reasons)}
     if text(t.get("precision")).lower() not in ("bf16", "fp16"):
         reasons["/training/precision"] = f'"{t.get("precision")}"'
+    said = text(t.get("precision")).lower()
+    if word == "fp8" and re.search(r"current|dynamic|tensorwise", said):
+        out["fp8_recipe"] = "current"
+        reasons["/training/fp8_recipe"] = f'"{said}": scales of the tensor itself'
     flash = t.get("flash_attention")
     if flash is not None:
         out["attention"] = "flash" if flash else "math"

@@ -28,10 +28,12 @@ def text(x):
 
 
 def precision_word(case):
-    """fp32, tf32, fp16, bf16, or the narrow format that some of the products run in; None where nothing is said."""
+    """The precision in the words of a scenario; narrow: 8 bits or fewer in a way that is not modelled or not told; None where nothing is said."""
     p = text((case.get("training") or {}).get("precision")).lower()
     if re.search(r"fp8|float8|mxfp|nvfp4|fp4|int4|nf4", p):
-        return "narrow"
+        if re.search(r"rowwise|int4|nf4|parenthesised|\bor\b", p):
+            return "narrow"
+        return "mxfp8" if "mxfp8" in p else "fp4" if "nvfp4" in p else "fp8"
     for word, pattern in (("bf16", r"bf16|bfloat16"), ("fp16", r"fp16|mixed|amp|float16"), ("tf32", r"tf32"), ("fp32", r"fp32|float32")):
         if re.search(pattern, p):
             return word
@@ -50,8 +52,7 @@ REFUSALS = (  # (reason, predicate on a case)
     ("not a GPU that the catalogue describes", lambda c: bool(re.search(r"TPU|Gaudi|Trainium", text(c["hardware"].get("gpu"))))),
     ("not a transformer language model", lambda c: all(c["model"].get(k) is None for k in ("layers", "hidden", "heads", "seq_len"))),
     ("an encoder or a recurrent transformer, not a decoder", lambda c: bool(re.search(r"BERT|Transformer-XL|T5", text(c["model"].get("name"))))),
-    ("FP8, FP4 or integer matrix products", lambda c: precision_word(c) == "narrow"),
-    ("fp32 or tf32 matrix products", lambda c: precision_word(c) in ("fp32", "tf32")),
+    ("FP8 scaled by rows, integer products, or a narrow format that is not told", lambda c: precision_word(c) == "narrow"),
     ("low-rank adapters or a quantised base", lambda c: bool(re.search(r"LoRA|[Aa]dapter|quantization bnb", text((c.get("training") or {}).get("other"))))),
     ("optimizer state or parameters kept in host memory",
      lambda c: "offload" in text((c.get("parallel") or {}).get("zero_stage_or_fsdp")).lower()),
