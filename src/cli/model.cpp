@@ -56,7 +56,7 @@ class ModelVerb : public Verb {
 
   workload::Training training(const workload::Model& model) const {
     workload::Training t;
-    t.causal = model.family == workload::Family::kTransformer || model.family == workload::Family::kStateSpace || model.family == workload::Family::kEncoderDecoder;
+    t.causal = model.family == workload::Family::kTransformer || model.family == workload::Family::kStateSpace || model.family == workload::Family::kEncoderDecoder || model.family == workload::Family::kMultimodal;
     t.sequence_length = sequence_;
     t.global_batch = 1;
     return t;

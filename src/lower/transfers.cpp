@@ -226,6 +226,33 @@ collective::Choice choose(const program::Request& request, const collective::Sha
   return collective::choose(to_kind(request.kind), Bytes(request.bytes), shape, world.nccl);
 }
 
+/// Which ranks' programs use a communicator. Stages without anything to train reduce nothing, and a group that no member meets in a slot
+/// would join ranks of different classes.
+class Users {
+ public:
+  Users(const Communicator& communicator, const World& world) : world_(world) {
+    for (const program::Role& role : world.program.roles) {
+      role_uses_.push_back(std::any_of(role.items.begin(), role.items.end(), [&](const program::Item& item) {
+        return item.kind == program::ItemKind::kCollective && item.stream == communicator.stream && world.program.requests[item.index].axis == communicator.axis;
+      }));
+    }
+    all_ = std::all_of(role_uses_.begin(), role_uses_.end(), [](bool uses) { return uses; });
+  }
+  [[nodiscard]] bool has(std::uint32_t rank) const {
+    if (all_) return true;
+    const plan::Coordinates at = world_.grid.coordinates(rank);
+    return role_uses_[world_.program.role_of(at.pp, at.cp, world_.grid.expert_coordinates(rank).ep)];
+  }
+  [[nodiscard]] bool any_of(const GroupLayout& group) const {
+    return all_ || std::any_of(group.members.begin(), group.members.end(), [&](std::uint32_t rank) { return has(rank); });
+  }
+
+ private:
+  const World& world_;
+  std::vector<bool> role_uses_;
+  bool all_ = true;
+};
+
 void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, LinkLoads& link_loads,
                         Communication& comm, Lowered& out, AxisLoads& axis_loads, std::vector<std::uint32_t>& group_of_rank) {
   const std::vector<GroupLayout>& layouts = axis_loads.layouts;
@@ -234,14 +261,18 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
   for (const std::uint32_t r : requests) comm.request_alone[r] = layouts.empty();
   if (layouts.empty()) return;
   std::map<ShapeKey, ShapeClass> classes;
+  const Users users(communicator, world);
+  std::vector<std::uint32_t> place(layouts.size(), kNone);  // in the engine's list
+  auto next = static_cast<std::uint32_t>(out.input.groups.size());
   for (std::size_t g = 0; g < layouts.size(); ++g) {
+    if (!users.any_of(layouts[g])) continue;
+    place[g] = next++;
     const ShapeKey key{static_cast<std::int64_t>(layouts[g].members.size()), static_cast<std::int64_t>(layouts[g].domains()), layouts[g].per_nic};
     ShapeClass& c = classes[key];
     if (c.groups.empty()) c.shape = make_shape(layouts[g], world);
     c.groups.push_back(g);
   }
-  const auto first_group = static_cast<std::uint32_t>(out.input.groups.size());
-  out.input.groups.resize(first_group + layouts.size());
+  out.input.groups.resize(next);
   for (auto& [key, c] : classes) {
     for (const std::uint32_t r : requests) {
       const program::Request& request = world.program.requests[r];
@@ -263,7 +294,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
     }
     const auto first_transfer = static_cast<std::uint32_t>(out.input.transfers.size());
     for (const std::size_t g : c.groups) {
-      engine::Group& group = out.input.groups[first_group + g];
+      engine::Group& group = out.input.groups[place[g]];
       group.members = layouts[g].members;
       group.first_transfer = first_transfer;
       group.kind = index;
@@ -284,7 +315,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
         }
         group.usage_sets.push_back(range);
       }
-      for (const std::uint32_t m : group.members) group_of_rank[m] = static_cast<std::uint32_t>(first_group + g);
+      for (const std::uint32_t m : group.members) group_of_rank[m] = place[g];
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const program::Request& request = world.program.requests[requests[i]];
@@ -319,7 +350,9 @@ void lower_host_copies(std::uint32_t index, const Communicator& communicator, co
   const bool updates = communicator.axis == Axis::kHostUpdate, to_host = communicator.axis == Axis::kToHost;
   Slowest slowest;
   Seconds latency{};
+  const Users users(communicator, world);
   for (std::uint32_t r = 0; r < group_of_rank.size(); ++r) {
+    if (!users.has(r)) continue;
     engine::Group group;
     group.members = {r};
     group.first_transfer = first_transfer;

@@ -88,14 +88,14 @@ ModelCounts count_layers(const FamilyRow& family, const Model& m, std::int64_t s
   const auto add = [&](LayerKind kind, const Block& block, std::int64_t times) {
     const Layer layer = family_layer(family, kind, m, t, whole, StackKernels(), block);
     c.parameters += times * layer.parameters.stored();
-    double forward = 0;
+    double forward = 0;  // times the passes
     bool attends = false;
     for (const Operation& op : layer.forward) {
-      forward += op.flops().value();
+      forward += (family.passes != nullptr ? family.passes(m, kind, block, op) : 3) * op.flops().value();
       attends = attends || std::holds_alternative<Attention>(op.work);
     }
     if (attends) attending += static_cast<double>(times);
-    flops += 3 * forward * static_cast<double>(times);
+    flops += forward * static_cast<double>(times);
   };
   add(LayerKind::kEmbedding, {}, 1);
   for (std::int64_t i = 0; i < m.layers; ++i) {

@@ -30,12 +30,12 @@ TensorId combine(Writer& w, const Plan& plan, TensorId rows) {
 
 }  // namespace
 
-Layer embedding_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
-  Writer w(m, t, shard, k);
+TensorId embed_words(Writer& w) {
+  const Model& m = w.model;
   const Sizes& s = w.s;
   const std::int64_t all = s.tokens * s.hidden;
   const std::int64_t e = w.bytes(1);
-  const auto g = static_cast<std::int64_t>(element_bytes(t.grad_dtype));
+  const auto g = static_cast<std::int64_t>(element_bytes(w.training.grad_dtype));
   Plan plan;
   plan.positions = m.position == Position::kLearned;
   plan.scatters = s.sp && !plan.positions;
@@ -59,7 +59,12 @@ Layer embedding_layer(const Model& m, const Training& t, const Shard& shard, con
   TensorId out = m.embedding_norm ? w.norm("embedding_norm", x, false).plain : x;
   if (m.embedding_scale) out = w.scale("embedding_scale", out, shard_elements);
   if (w.kernels.dropout) out = w.dropout("embedding_dropout", out, shard_elements, kNoRegion);
-  return w.tape.finish(out, {});
+  return out;
+}
+
+Layer embedding_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
+  Writer w(m, t, shard, k);
+  return w.tape.finish(embed_words(w), {});
 }
 
 }  // namespace orrery::workload

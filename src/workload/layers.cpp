@@ -34,17 +34,22 @@ TensorId normed_after(Writer& w, TensorId x, const Block& block) {
 
 }  // namespace
 
-Layer decoder_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k, const Block& block) {
-  Writer w(m, t, shard, k);
-  const TensorId x = w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden));
-  if (m.parallel_block != ParallelBlock::kNone) return w.tape.finish(parallel_branches(w, x, block), recompute_policy(t, k));
-  if (!m.pre_norms) return w.tape.finish(normed_after(w, x, block), recompute_policy(t, k));
+TensorId decoder_block(Writer& w, TensorId x, const Block& block) {
+  const Model& m = w.model;
+  if (m.parallel_block != ParallelBlock::kNone) return parallel_branches(w, x, block);
+  if (!m.pre_norms) return normed_after(w, x, block);
   TensorId y = w.attention(w.norm("norm1", x, true), block);
   if (m.post_norms) y = w.norm("post_norm1", y, false).plain;
   const auto [z, normed] = w.residual_norm("residual1", x, y, m.attention_out_bias, "norm2", !block.moe);
   y = block.moe ? w.experts(normed) : w.mlp(normed);
   if (m.post_norms) y = w.norm("post_norm2", y, false).plain;
-  return w.tape.finish(w.residual("residual2", z, y, m.mlp_bias), recompute_policy(t, k));
+  return w.residual("residual2", z, y, m.mlp_bias);
+}
+
+Layer decoder_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k, const Block& block) {
+  Writer w(m, t, shard, k);
+  const TensorId x = w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden));
+  return w.tape.finish(decoder_block(w, x, block), recompute_policy(t, k));
 }
 
 Block block_of(const Model& m, std::int64_t layer) {

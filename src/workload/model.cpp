@@ -196,25 +196,7 @@ void read_mla(const Value& v, Model& m, const Value& model, const std::string& f
   m.mla = a;
 }
 
-Result<Model> read_other(const FamilyRow& family, Model m, const Value& v, const std::string& file, const std::string& pointer) {
-  Diagnostics problems;
-  m.family = family.id;
-  family.read(v, m, [&](const std::string& member, const std::string& text) { problems.push_back({file, pointer + "/" + member, text}); });
-  if (!problems.empty()) return fail(std::move(problems));
-  if (const double n = parameters_in_double(m); n > kMostParameters) {
-    return fail(file, pointer, fmt::format("the model has about {:.1e} parameters; at most {:.1e} are possible", n, kMostParameters));
-  }
-  return m;
-}
-
-}  // namespace
-
-Result<Model> read_model(const Value& v, const std::string& file, const std::string& pointer) {
-  Model m;
-  m.name = v.at("name").is_null() ? std::string() : v.at("name").as_string();
-  if (const Value& family = v.at("family"); !family.is_null()) {
-    if (const FamilyRow* row = family_row(family.as_string())) return read_other(*row, std::move(m), v, file, pointer);
-  }
+Result<Model> read_decoder(Model m, const Value& v, const std::string& file, const std::string& pointer) {
   m.layers = v.at("layers").as_int();
   m.hidden = v.at("hidden").as_int();
   m.ffn_hidden = v.at("ffn_hidden").as_int();
@@ -269,6 +251,32 @@ Result<Model> read_model(const Value& v, const std::string& file, const std::str
   }
   if (!problems.empty()) return fail(std::move(problems));
   return m;
+}
+
+Result<Model> read_other(const FamilyRow& family, Model m, const Value& v, const std::string& file, const std::string& pointer) {
+  Diagnostics problems;
+  m.family = family.id;
+  family.read(v, m, [&](const std::string& member, const std::string& text) { problems.push_back({file, pointer + "/" + member, text}); });
+  if (!problems.empty()) return fail(std::move(problems));
+  if (const double n = parameters_in_double(m); n > kMostParameters) {
+    return fail(file, pointer, fmt::format("the model has about {:.1e} parameters; at most {:.1e} are possible", n, kMostParameters));
+  }
+  return m;
+}
+
+}  // namespace
+
+Result<Model> read_model(const Value& v, const std::string& file, const std::string& pointer) {
+  Model m;
+  m.name = v.at("name").is_null() ? std::string() : v.at("name").as_string();
+  const Value& family = v.at("family");
+  const FamilyRow* row = family.is_null() ? nullptr : family_row(family.as_string());
+  if (row == nullptr || row->decodes) {
+    const Result<Model> decoder = read_decoder(std::move(m), v, file, pointer);
+    if (!decoder || row == nullptr) return decoder;
+    m = *decoder;
+  }
+  return read_other(*row, std::move(m), v, file, pointer);
 }
 
 Result<Training> read_training(const Value& scenario, const std::string& file) {

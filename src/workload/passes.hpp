@@ -8,6 +8,10 @@ namespace orrery::workload {
 Layer embedding_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
 Layer decoder_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels, const Block& block);
 Layer head_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
+/// The rows of the words, with positions, norm and scale where the model has them.
+TensorId embed_words(Writer& w);
+/// Both branches of a decoder block.
+TensorId decoder_block(Writer& w, TensorId x, const Block& block);
 /// The loss over this rank's part of the padded vocabulary: `elements` logits. The writer outlives the tape's playback.
 void vocabulary_loss(Writer& w, TensorId logits, std::int64_t elements);
 

@@ -27,6 +27,7 @@ void Tape::forward(Operation op, const std::vector<TensorId>& reads, const std::
 
 void Tape::backward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, bool weight_gradient) {
   ORRERY_ASSERT(std::find(reads.begin(), reads.end(), kNoTensor) == reads.end(), "a gradient is read where one has come");
+  if (weight_gradient && frozen_) return;
   backward_.push_back({std::move(op), reads, makes, kNoRegion, weight_gradient});
 }
 
@@ -188,7 +189,10 @@ Layer Tape::finish(TensorId output, const RecomputePolicy& policy) {
     output_gradient_ = tensor("output_gradient", tensors_[at(output)].bytes);
     set_gradient(output, output_gradient_);
   }
-  for (std::size_t i = plays_.size(); i-- > 0;) plays_[i]();
+  for (std::size_t i = plays_.size(); i-- > 0;) {
+    frozen_ = plays_[i].frozen;
+    plays_[i].run();
+  }
 
   const Marks needed = needed_by_backward();
   Rerun rerun = plan(policy, needed);

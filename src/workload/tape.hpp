@@ -31,6 +31,10 @@ struct RecomputePolicy {
   Regions regions = kNoRegion;
 };
 
+/// What of the operations written from here on backward runs: all; what passes gradients on, for the weights are frozen; or nothing, for no
+/// gradient is wanted of what they make.
+enum class Trained : std::uint8_t { kAll, kInputs, kNothing };
+
 class Tape {
  public:
   TensorId tensor(std::string name, std::int64_t bytes);
@@ -41,7 +45,10 @@ class Tape {
   /// A ticket for a communication that runs beside what follows; forward and backward steps may use it once each.
   int ticket() { return tickets_++; }
   /// Runs when the tape is played back; may call gradient, backward, add_gradient.
-  void on_backward(std::function<void()> play) { plays_.push_back(std::move(play)); }
+  void on_backward(std::function<void()> play) {
+    if (trained_ != Trained::kNothing) plays_.push_back({std::move(play), trained_ == Trained::kInputs});
+  }
+  void train(Trained what) { trained_ = what; }
 
   /// Gradient with respect to a forward tensor; kNoTensor where none has come.
   [[nodiscard]] TensorId gradient(TensorId of) const { return gradients_[static_cast<std::size_t>(of)]; }
@@ -94,7 +101,13 @@ class Tape {
   std::vector<Step> forward_, backward_;
   std::vector<Operation> once_per_step_;
   std::int64_t kept_weights_ = 0;
-  std::vector<std::function<void()>> plays_;
+  struct Play {
+    std::function<void()> run;
+    bool frozen = false;
+  };
+  std::vector<Play> plays_;
+  Trained trained_ = Trained::kAll;
+  bool frozen_ = false;  ///< weight gradients of the play that runs are left out
   int tickets_ = 0;
   TensorId input_ = kNoTensor;
   TensorId output_gradient_ = kNoTensor;

@@ -155,7 +155,7 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
 TEST_CASE("every member of every family of models can be set, and stands in the resolved scenario") {
   // A shipped model of each family to start from.
   const std::vector<std::pair<std::string, std::string>> shipped = {{"encoder", "bert-base"}, {"encoder_decoder", "t5-base"}, {"vision_transformer", "vit-b-16"}, {"diffusion_transformer", "dit-xl-2"},
-                                                                    {"convolutional", "resnet-50"}, {"mlp", "mlp-mnist"}, {"recommendation", "dlrm"}, {"state_space", "mamba2-130m"}};
+                                                                    {"convolutional", "resnet-50"}, {"mlp", "mlp-mnist"}, {"recommendation", "dlrm"}, {"state_space", "mamba2-130m"}, {"multimodal", "llava-1.5-7b"}};
   const auto& families = document::document_kind("model").type().variants;
   CHECK(families.size() == shipped.size() + 1);
   for (const auto& [family, model] : shipped) {

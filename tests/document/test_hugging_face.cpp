@@ -69,6 +69,21 @@ TEST_CASE("encoders, encoder-decoders and state-space models are refused where t
         Words{"config.json:/hybrid_override_pattern: layers of experts (E) among state-space mixers are not known"});
 }
 
+TEST_CASE("an encoder of images that orrery/model/1 cannot say is refused where it stands") {
+  CHECK(refused("LlavaForConditionalGeneration", R"("text_config": {"model_type": "phi"}, "vision_config": {"model_type": "siglip_vision_model"}, "vision_feature_layer": [-2, -5])") ==
+        Words{"config.json:/text_config/model_type: the decoder \"phi\" is none of llama, mistral, qwen2",
+              "config.json:/vision_config/model_type: the encoder \"siglip_vision_model\" is none of clip_vision_model, pixtral",
+              "config.json:/vision_feature_layer: layers of features are known as one number that counts from the last, -1"});
+  CHECK(refused("LlavaForConditionalGeneration", R"("vision_feature_layer": -1, "vision_feature_select_strategy": "full", "projector_hidden_act": "relu")") ==
+        Words{"config.json:/vision_feature_select_strategy: features with the class token among them are not known; use \"default\"",
+              "config.json:/vision_config/num_hidden_layers: features of CLIP's last layer stand before its norm, which is not known; use vision_feature_layer -2 or less",
+              "config.json:/projector_hidden_act: a projector without a GELU is not known; use \"gelu\""});
+  CHECK(refused("LlavaForConditionalGeneration", R"("vision_config": {"model_type": "pixtral"}, "vision_feature_layer": -3)") ==
+        Words{"config.json:/vision_feature_layer: features of an inner layer of this encoder are not known; use -1"});
+  CHECK(refused("Qwen2VLForConditionalGeneration", R"("vision_config": {"spatial_merge_size": 65})") ==
+        Words{"config.json:/vision_config/spatial_merge_size: 65 patches a side are more than the 64 that are known to be merged"});
+}
+
 TEST_CASE("a T5 config.json does not say how long targets are, and the reader says so") {
   const document::Document d = model("T5ForConditionalGeneration", "");
   CHECK(d.value.at("target_length") == Value(114));

@@ -56,6 +56,10 @@ const char* const kMaps = R"({"schema": "orrery/model/1", "name": "small maps", 
   "stages": [{"blocks": 4, "width": 64}, {"blocks": 4, "width": 128, "stride": 2}, {"blocks": 4, "width": 256, "stride": 2}, {"blocks": 4, "width": 512, "stride": 2}]})";
 const char* const kHybrid = R"({"schema": "orrery/model/1", "name": "small hybrid", "family": "state_space", "layers": 16, "hidden": 1024, "vocab": 32000, "tied_embeddings": false,
   "pattern": "M-M*M-M-M-M*M-M-", "groups": 4, "heads": 16, "kv_heads": 8, "ffn_hidden": 4096})";
+const char* const kImages = R"({"schema": "orrery/model/1", "name": "small images", "family": "multimodal", "layers": 12, "hidden": 1024, "ffn_hidden": 4096,
+  "gated_mlp": true, "activation": "silu", "heads": 16, "kv_heads": 8, "head_dim": 64, "vocab": 32000, "tied_embeddings": false, "norm": "rms", "position": "rotary",
+  "vision": {"image_size": 336, "patch_size": 14, "layers": 4, "hidden": 512, "ffn_hidden": 2048, "heads": 8, "class_token": true, "final_norm": true},
+  "projector": {"merge": 2, "norm": true, "widths": [2048, 1024]}, "images": 2})";
 
 /// pp, vp and schedule belong together: what one schedule needs of the others is its own test.
 Level pipe(const char* name, const char* pp, const char* vp, const char* schedule) {
@@ -69,7 +73,8 @@ std::vector<Factor> factors() {
                   {"latent ep4", set({{"model", kLatent}, {"parallelism.ep", "4"}})}, {"encoder", set({{"model", kEncoder}})},
                   {"encoder-decoder", set({{"model", kEncoderDecoder}})}, {"patches", set({{"model", kPatches}, {"training.sequence_length", "1024"}})},
                   {"diffusion", set({{"model", kDiffusion}, {"training.sequence_length", "1024"}})}, {"maps", set({{"model", kMaps}, {"training.sequence_length", "1"}})},
-                  {"hybrid", set({{"model", kHybrid}})}}},
+                  {"hybrid", set({{"model", kHybrid}})}, {"images", set({{"model", kImages}})},
+                  {"images, projector alone", set({{"model", kImages}, {"model.frozen", R"(["vision", "decoder"])"}})}}},
       {"pipeline", {pipe("none", "1", "1", "null"), pipe("gpipe", "4", "1", "gpipe"), pipe("1f1b", "4", "1", "1f1b"), pipe("interleaved", "2", "2", "interleaved_1f1b"),
                     pipe("bfs", "2", "2", "bfs"), pipe("zb_h1", "4", "1", "zb_h1"), pipe("zb_h2", "4", "1", "zb_h2"), pipe("zb_v", "4", "2", "zb_v"),
                     pipe("v_half", "4", "2", "v_half"), pipe("v_min", "4", "2", "v_min"), pipe("dualpipe", "4", "1", "dualpipe"), pipe("dualpipe_v", "4", "2", "dualpipe_v")}},

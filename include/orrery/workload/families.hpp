@@ -8,7 +8,8 @@
 
 namespace orrery::workload {
 
-enum class Family : std::uint8_t { kTransformer, kEncoder, kEncoderDecoder, kVisionTransformer, kDiffusionTransformer, kConvolutional, kMlp, kRecommendation, kStateSpace };
+enum class Family : std::uint8_t { kTransformer, kEncoder, kEncoderDecoder, kVisionTransformer, kDiffusionTransformer, kConvolutional, kMlp, kRecommendation, kStateSpace, kMultimodal };
+enum class Activation : std::uint8_t;
 
 /// BERT (Devlin et al., arXiv:1810.04805). Sizes of its blocks stand in Model.
 struct Encoder {
@@ -22,6 +23,8 @@ struct Encoder {
 struct VisionTransformer {
   std::int64_t image_size = 224, patch_size = 16, channels = 3, classes = 1000;
   bool class_token = true, patch_bias = true, input_norm = false;
+  std::int64_t frames = 1;        ///< of a video that one patch spans
+  bool position_table = true;     ///< learned; false: rotations in every block
   [[nodiscard]] std::int64_t patches() const { return (image_size / patch_size) * (image_size / patch_size); }
   [[nodiscard]] std::int64_t tokens() const { return patches() + (class_token ? 1 : 0); }
   bool operator==(const VisionTransformer&) const = default;
@@ -81,6 +84,25 @@ struct StateSpace {
   bool operator==(const StateSpace&) const = default;
 };
 
-using FamilyMembers = std::variant<std::monostate, Encoder, EncoderDecoder, VisionTransformer, DiffusionTransformer, Convolutional, Mlp, Recommendation, StateSpace>;
+/// An encoder of images, a projector of what it makes, and a decoder (LLaVA: Liu et al., arXiv:2304.08485). Sizes of the decoder stand in Model; its
+/// layers are the encoder's, then the decoder's.
+struct Multimodal {
+  VisionTransformer vision;
+  std::int64_t vision_layers = 0, idle_layers = 0;  ///< that run; that are stored behind them
+  std::int64_t vision_hidden = 0, vision_ffn = 0, vision_heads = 0;
+  Activation vision_activation{};
+  bool vision_rms = false, vision_bias = true, vision_gated = false, final_norm = false;
+  std::int64_t merge = 1;               ///< patches of a square with this edge become one token of the decoder
+  bool projector_norm = false, projector_bias = true;
+  std::vector<std::int64_t> projector;  ///< widths; the last is the decoder's
+  std::int64_t images = 1;              ///< of a sequence
+  std::int64_t decoder_layers = 0;
+  bool frozen_vision = false, frozen_projector = false, frozen_decoder = false;
+  /// Tokens that one image becomes.
+  [[nodiscard]] std::int64_t features() const { return vision.patches() / (merge * merge); }
+  bool operator==(const Multimodal&) const = default;
+};
+
+using FamilyMembers = std::variant<std::monostate, Encoder, EncoderDecoder, VisionTransformer, DiffusionTransformer, Convolutional, Mlp, Recommendation, StateSpace, Multimodal>;
 
 }  // namespace orrery::workload

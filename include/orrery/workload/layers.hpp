@@ -24,6 +24,7 @@ struct Shard {
   TpOverlap tp_overlap = TpOverlap::kNone;
   std::int64_t vocab_multiple = 1;  ///< the stack pads the vocabulary to a multiple of this times tp (layout.vocab_multiple)
   bool keeps_quantised_weights = true;  ///< quantised copies of weights are made once a step (false: in every pass; so with gathered parameters)
+  bool frozen_weights = false;      ///< the layer passes gradients through and has none of its own
   bool gradient_buffer = true;      ///< weight gradients add to a buffer of the whole layer; false (FSDP): they are handed on as made
 };
 

@@ -67,4 +67,7 @@ Value vit(Config& c);
 Value mamba2(Config& c);
 Value nemotron_h(Config& c);
 
+Value llava(Config& c);
+Value qwen2_vl(Config& c);
+
 }  // namespace orrery::document::hugging_face

@@ -71,6 +71,8 @@ constexpr std::array kArchitectures = {
     Architecture{"ViTForImageClassification", vit},
     Architecture{"Mamba2ForCausalLM", mamba2},
     Architecture{"NemotronHForCausalLM", nemotron_h},
+    Architecture{"LlavaForConditionalGeneration", llava},
+    Architecture{"Qwen2VLForConditionalGeneration", qwen2_vl},
 };
 
 /// Known by name, and known to be none that orrery/model/1 can say.

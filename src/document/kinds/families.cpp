@@ -110,4 +110,31 @@ std::vector<Variant> other_families() {
   };
 }
 
+Variant multimodal_family(std::vector<Member> decoder) {
+  static const Type vision = object({
+      image(), patch(), channels(3, "colours of the image"), member("frames", integer(1, 64), "frames of a video that a patch spans; an image is repeated").otherwise(1),
+      layers("layers that are stored"), member("idle_layers", integer(0, 1 << 16), "of them the last, which do not run: features are taken before them").otherwise(0),
+      hidden(), ffn(), gated(), activation(), heads(),
+      member("class_token", boolean(), "a token of its own, which the decoder does not get").otherwise(false),
+      member("patch_bias", boolean(), "the patch projection has a bias").otherwise(false),
+      member("position", choice({{"learned"}, {"rotary"}}), "a table, or rotations in every block").otherwise("learned"),
+      member("norm", choice({{"layer"}, {"rms"}}), "normalisation").otherwise("layer"),
+      member("input_norm", boolean(), "a norm before the first block").otherwise(false),
+      member("final_norm", boolean(), "a norm after the last block").otherwise(false),
+      member("linear_bias", boolean(), "the blocks' linear layers have biases").otherwise(true),
+  });
+  static const Type projector = object({
+      member("merge", integer(1, 64), "edge of the square of patches that becomes one token").otherwise(1),
+      member("norm", boolean(), "a norm over each patch before").otherwise(false),
+      member("widths", array(integer(1, 1 << 20), 1, 64), "of its linear layers, a GELU between them; the last is the decoder's").required(),
+      member("bias", boolean(), "they have biases").otherwise(true),
+  });
+  std::erase_if(decoder, [](const Member& m) { return m.name == "moe" || m.name == "mtp_layers" || m.name == "sources" || m.name == "notes" || m.name == "unconfirmed" || m.name == "schema" || m.name == "extends" || m.name == "name" || m.name == "family"; });
+  decoder.push_back(member("vision", vision, "the encoder of images").required());
+  decoder.push_back(member("projector", projector, "from the encoder's features to the decoder's tokens").required());
+  decoder.push_back(member("images", integer(1, 1 << 12), "images of a sequence").otherwise(1));
+  decoder.push_back(member("frozen", array(choice({{"vision"}, {"projector"}, {"decoder"}}), 1, 3).distinct(), "parts that are not trained"));
+  return family("multimodal", "An encoder of images, a projector and a decoder (LLaVA); the decoder's members are those of a transformer, so that the model may extend one", std::move(decoder));
+}
+
 }  // namespace orrery::document

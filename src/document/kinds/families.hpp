@@ -7,5 +7,7 @@
 namespace orrery::document {
 
 std::vector<Variant> other_families();
+/// An encoder of images before a decoder, which has the members of a decoder transformer.
+Variant multimodal_family(std::vector<Member> decoder);
 
 }  // namespace orrery::document

@@ -76,6 +76,7 @@ const Type& model_type() {
   static const Type type = [] {
     std::vector<Variant> families = {{"transformer", transformer, "A decoder transformer"}};
     for (Variant& v : other_families()) families.push_back(std::move(v));
+    families.push_back(multimodal_family(transformer));
     Type t = tagged("family", std::move(families));
     t.tag_default = "transformer";
     return t;

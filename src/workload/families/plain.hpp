@@ -21,6 +21,8 @@ void plain_cross_entropy(Writer& w, TensorId logits, std::int64_t rows, std::int
 /// The first `rows` x `width` of a tensor, or any choice of rows: copied out, and its gradient scattered into zeros of the whole.
 TensorId pick_rows(Writer& w, const std::string& name, TensorId x, std::int64_t rows, std::int64_t of, std::int64_t width);
 
+/// Images to a sequence of hidden states: projected patches, a class token and positions, a norm, where the model has them.
+TensorId embed_patches(Writer& w, const VisionTransformer& vit);
 /// Every rank's shard of the sequence on all of them (Megatron-LM gather_from_sequence_parallel_region).
 TensorId whole_sequence(Writer& w, TensorId shard);
 /// x + attention(norm(x)), and so with the MLP.

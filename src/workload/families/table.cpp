@@ -6,7 +6,7 @@ namespace orrery::workload {
 namespace {
 
 constexpr std::array kRows = {&kEncoderRow, &kEncoderDecoderRow, &kVisionTransformerRow, &kDiffusionTransformerRow, &kConvolutionalRow,
-                              &kMlpRow, &kRecommendationRow, &kStateSpaceRow};
+                              &kMlpRow, &kRecommendationRow, &kStateSpaceRow, &kMultimodalRow};
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::vector<Limit> family_limits(const Model& m, const Training& t, const Split&
   const FamilyRow* row = family_row(m.family);
   if (row == nullptr) return {};
   std::vector<Limit> out = row->limits(m, t, split);
-  const bool generates = m.family == Family::kEncoderDecoder || m.family == Family::kStateSpace;
+  const bool generates = m.family == Family::kEncoderDecoder || m.family == Family::kStateSpace || m.family == Family::kMultimodal;
   if (t.loss.chunks > 1 && !generates) out.push_back({"/training/loss/chunks", "the head of this model's family has no projection and loss in chunks; use 1"});
   if (t.loss.fused && m.vocab == 0) out.push_back({"/training/loss/fused", "the loss of a model without a vocabulary is the framework's own; leave it out"});
   return out;

@@ -33,6 +33,9 @@ struct FamilyRow {
   /// Parameters of look-up tables, which counts without embedding leave out.
   std::int64_t (*tables)(const Model& m) = nullptr;
   bool conventions = false;  ///< six_n and palm count its parameters per token, as they do a decoder's
+  bool decodes = false;      ///< it has the members of a decoder transformer, which are read before its own
+  /// How often training runs an operation of the forward pass, its gradients counted as one each; null: three times.
+  double (*passes)(const Model& m, LayerKind kind, const Block& block, const Operation& op) = nullptr;
 };
 
 inline Block part(std::int64_t number) {
@@ -64,6 +67,6 @@ void fix_tokens(std::vector<Limit>& out, const Training& t, std::int64_t tokens,
 void fix_full_mask(std::vector<Limit>& out, const Training& t, const std::string& what);
 void no_context_parallelism(std::vector<Limit>& out, const Split& split, const std::string& what);
 
-extern const FamilyRow kEncoderRow, kEncoderDecoderRow, kVisionTransformerRow, kDiffusionTransformerRow, kConvolutionalRow, kMlpRow, kRecommendationRow, kStateSpaceRow;
+extern const FamilyRow kEncoderRow, kEncoderDecoderRow, kVisionTransformerRow, kDiffusionTransformerRow, kConvolutionalRow, kMlpRow, kRecommendationRow, kStateSpaceRow, kMultimodalRow;
 
 }  // namespace orrery::workload

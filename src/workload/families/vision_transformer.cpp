@@ -33,28 +33,13 @@ void read(const document::Value& v, Model& m, const Complain& complain) {
 
 Block block(const Model&, std::int64_t) { return {}; }
 
-/// The patch projection is a convolution whose stride is its kernel: every pixel is read once, as one operand of a product.
-Layer embedding(Writer& w, const VisionTransformer& vit) {
+/// One table for all images; its sum is split over the ranks after it.
+TensorId add_positions(Writer& w, const VisionTransformer& vit, TensorId x) {
   const Sizes& s = w.s;
-  const std::int64_t rows = s.batch * vit.patches(), h = s.hidden, all = s.tokens * h;
-  const std::int64_t pixels = vit.channels * vit.patch_size * vit.patch_size;
+  const std::int64_t h = s.hidden, all = s.tokens * h;
   const auto g = static_cast<std::int64_t>(element_bytes(w.training.grad_dtype));
-  const TensorId image = w.activation("image", rows * pixels);
-  w.stream("cast_image", StreamKind::kCast, 4 * rows * pixels, w.bytes(rows * pixels), 1, {}, {image});
-  TensorId x = plain_linear(w, "patch_projection", image, rows, pixels, h, vit.patch_bias, true);
-  w.parameters.replicated += vit.tokens() * h + (vit.class_token ? h : 0);
+  w.parameters.replicated += vit.tokens() * h;
   w.parameters.matrices.push_back({vit.tokens(), h});
-  w.parameters.vectors += vit.class_token ? 1 : 0;
-  if (vit.class_token) {
-    const TensorId patches = x, with_class = w.activation("patches_and_class", all);
-    w.stream("class_token", StreamKind::kCopy, w.bytes(rows * h), w.bytes(all), 1, {patches}, {with_class});
-    w.tape.on_backward([=, &w] {
-      const TensorId dx = w.activation("patches_gradient", rows * h);
-      w.backward_stream("class_token_backward", StreamKind::kCopy, w.bytes(all), w.bytes(rows * h) + g * h, 2, {w.tape.gradient(with_class)}, {dx});
-      w.tape.set_gradient(patches, dx);
-    });
-    x = with_class;
-  }
   const TensorId sum = w.activation("positioned", s.shard_tokens * h);
   w.stream("add_positions", StreamKind::kElementwise, 2 * w.bytes(all), w.bytes(all), 1, {x}, {sum});
   w.tape.on_backward([=, &w, &s] {
@@ -67,10 +52,7 @@ Layer embedding(Writer& w, const VisionTransformer& vit) {
     w.backward_stream("position_weight_gradient", StreamKind::kReduce, w.bytes(all), g * s.queries * h, 1, {dx}, {}, true);
     w.tape.set_gradient(x, dx);
   });
-  TensorId out = sum;
-  if (vit.input_norm) out = w.norm("input_norm", out, false).plain;
-  if (w.kernels.dropout) out = w.dropout("embedding_dropout", out, s.shard_tokens * h, kNoRegion);
-  return w.tape.finish(out, {});
+  return sum;
 }
 
 Layer head(Writer& w, const VisionTransformer& vit) {
@@ -99,7 +81,7 @@ Layer layer(LayerKind kind, const Model& m, const Training& given, const Shard& 
   Writer w(m, t, shard, k);
   Layer out;
   if (kind == LayerKind::kEmbedding) {
-    out = embedding(w, own(m));
+    out = w.tape.finish(embed_patches(w, own(m)), {});
   } else if (kind == LayerKind::kHead) {
     out = head(w, own(m));
   } else {
@@ -128,6 +110,32 @@ std::vector<Limit> limits(const Model& m, const Training& t, const Split& split)
 }
 
 }  // namespace
+
+/// The patch projection is a convolution whose stride is its kernel: every pixel is read once, as one operand of a product.
+TensorId embed_patches(Writer& w, const VisionTransformer& vit) {
+  const Sizes& s = w.s;
+  const std::int64_t rows = s.batch * vit.patches(), h = s.hidden, all = s.tokens * h;
+  const std::int64_t pixels = vit.channels * vit.frames * vit.patch_size * vit.patch_size;
+  const auto g = static_cast<std::int64_t>(element_bytes(w.training.grad_dtype));
+  const TensorId image = w.activation("image", rows * pixels);
+  w.stream("cast_image", StreamKind::kCast, 4 * rows * pixels, w.bytes(rows * pixels), 1, {}, {image});
+  TensorId x = plain_linear(w, "patch_projection", image, rows, pixels, h, vit.patch_bias, true);
+  if (vit.class_token) w.own_vectors(h, 1);
+  if (vit.class_token) {
+    const TensorId patches = x, with_class = w.activation("patches_and_class", all);
+    w.stream("class_token", StreamKind::kCopy, w.bytes(rows * h), w.bytes(all), 1, {patches}, {with_class});
+    w.tape.on_backward([=, &w] {
+      const TensorId dx = w.activation("patches_gradient", rows * h);
+      w.backward_stream("class_token_backward", StreamKind::kCopy, w.bytes(all), w.bytes(rows * h) + g * h, 2, {w.tape.gradient(with_class)}, {dx});
+      w.tape.set_gradient(patches, dx);
+    });
+    x = with_class;
+  }
+  TensorId out = vit.position_table ? add_positions(w, vit, x) : x;
+  if (vit.input_norm) out = w.norm("input_norm", out, false).plain;
+  if (w.kernels.dropout) out = w.dropout("embedding_dropout", out, s.shard_tokens * h, kNoRegion);
+  return out;
+}
 
 const FamilyRow kVisionTransformerRow{Family::kVisionTransformer, "vision_transformer", read, block, layer, hidden_bytes, widest, limits, tokens, no_tables, true};
 
