@@ -69,11 +69,13 @@ class ModelVerb : public Verb {
     const auto add = [&](workload::LayerKind kind, const workload::Block& block, std::int64_t count) {
       const workload::Layer layer = workload::make_layer(kind, model, training(model), shard, workload::StackKernels(), block);
       LayerSum sum{layer.name, count, layer.parameters.stored(), 0, flops(layer.forward), flops(layer.backward)};
+      if (kind == workload::LayerKind::kPrediction) sum.parameters -= workload::word_embedding_parameters(model, shard);  // the embedding's own
       for (const workload::SavedTensor& t : layer.saved) sum.saved_bytes += t.bytes;
       list.push_back(std::move(sum));
     };
     add(workload::LayerKind::kEmbedding, {}, 1);
     for (const workload::BlockCount& b : workload::blocks_of(model)) add(workload::LayerKind::kDecoder, b.block, b.layers);
+    if (model.mtp_layers > 0) add(workload::LayerKind::kPrediction, workload::block_of(model, model.layers - 1), 1);
     add(workload::LayerKind::kHead, {}, 1);
     return list;
   }

@@ -42,7 +42,9 @@ Keys keys_of(const workload::Attention& a, double tile) {
   }
   k.most = std::min(s, w + 0.5 * tile);
   // Never more than without a window, where those blocks are computed anyway.
-  k.cut = std::min((a.causal ? 1 : 2) * 0.5 * (tile + kKeyTile) * (1 - w / s), (a.causal ? 0.5 : 1) * s - k.mean);
+  workload::Attention whole = a;
+  whole.window = 0;
+  k.cut = std::min((a.causal ? 1 : 2) * 0.5 * (tile + kKeyTile) * (1 - w / s), whole.mean_keys() - k.mean);
   return k;
 }
 }  // namespace

@@ -57,6 +57,8 @@ class Reader {
     schedule();
     ranks();
     experts();
+    prediction();
+    exchanges();
     shards();
     sharding();
     layers();
@@ -90,7 +92,6 @@ class Reader {
   /// Known to the format, not built: refused rather than ignored.
   void features() {
     const Value& overlap = in_.at("overlap");
-    if (flag(overlap.at("ep"), false)) here("overlap/ep", "true is not built yet; use false");
     static constexpr std::string_view kMethods[] = {"ring", "ring_naive", "all_gather", "ulysses"};
     if (const Value& method = in_.at("cp_method"); method.is_string()) {
       p_.cp_method = static_cast<workload::CpMethod>(std::find(std::begin(kMethods), std::end(kMethods), method.as_string()) - std::begin(kMethods));
@@ -190,6 +191,37 @@ class Reader {
       here("dp", fmt::format("tp {} x cp {} x pp {} x dp {} is not the job's {} GPUs; use dp {} or null", p_.tp, p_.cp, p_.pp, p_.dp, gpus_, dp));
   }
 
+  /// Exchanges under other work. Under another microbatch's pass: where a schedule computes forward and backward passes in pairs (DualPipe's
+  /// own; Megatron-LM core/pipeline_parallel/combined_1f1b.py with virtual stages or none). Under the shared experts:
+  /// core/transformer/moe/shared_experts.py. What is refused is what Megatron-LM's arguments refuse.
+  void exchanges() {
+    const Value& overlap = in_.at("overlap");
+    const bool ep = flag(overlap.at("ep"), false), shared = flag(overlap.at("shared_experts"), false);
+    const auto none = [&](const char* member) {
+      if (!model_.moe) here(member, "the model has no experts; use false");
+      else if (p_.ep == 1) here(member, "one rank holds all experts, so that there is no exchange; use false, or ep 2 or more");
+      else if (p_.ep_dispatch == workload::ExpertDispatch::kAllGather) here(member, "all_gather has no exchange that could run under anything; use false, or ep_dispatch all_to_all");
+      else return false;
+      return true;
+    };
+    if (shared && !none("overlap/shared_experts") && model_.moe->shared_ffn == 0) here("overlap/shared_experts", "the model has no shared experts; use false");
+    if (ep && !none("overlap/ep")) {
+      const bool pairs = p_.schedule == Schedule::kDualPipe || p_.schedule == Schedule::kDualPipeV || p_.schedule == Schedule::kInterleaved1F1B || (p_.schedule == Schedule::k1F1B && p_.pp == 1);
+      if (!pairs) here("overlap/ep", fmt::format("{} computes no forward pass beside a backward one; use interleaved_1f1b, dualpipe or dualpipe_v, or false", row_of(p_.schedule).name));
+      if (p_.pp > 1 && !p_.p2p_overlapped) here("p2p", "pairs of passes wait for messages of both directions, which blocking calls cannot; use \"overlapped\"");
+      if (training_.recompute.mode == workload::RecomputeMode::kFull) here("overlap/ep", "a layer that is recomputed whole has its exchanges a third time, under nothing; use false, or recompute selective or none");
+      if (shared) here("overlap/shared_experts", "the exchanges run under another microbatch already; use one of overlap.ep and overlap.shared_experts");
+    }
+    p_.overlap_ep = ep;
+    p_.overlap_shared_experts = shared;
+  }
+
+  /// A prediction module's projection is cut by columns.
+  void prediction() {
+    if (model_.mtp_layers > 0 && model_.hidden % p_.tp != 0)
+      here("tp", fmt::format("{} ranks cannot share the {} columns of a prediction module's projection evenly; use a divisor of {} ({})", p_.tp, model_.hidden, model_.hidden, list(near_divisors(model_.hidden, p_.tp))));
+  }
+
   /// The experts' own grid over the ranks of a stage (design 5.1): etp x ep x their data-parallel size.
   void experts() {
     if (!model_.moe) {
@@ -207,6 +239,8 @@ class Reader {
     }
     if (moe.experts % p_.ep != 0)
       here("ep", fmt::format("{} ranks cannot share {} experts evenly; use a divisor of {} ({})", p_.ep, moe.experts, moe.experts, list(near_divisors(moe.experts, p_.ep))));
+    // Each of them would add the whole bias (Megatron-LM core/transformer/transformer_config.py refuses it likewise).
+    if (model_.mlp_bias && p_.etp > 1) here("etp", fmt::format("experts with biases are whole on a rank; use 1 instead of {}", p_.etp));
     if (moe.expert_ffn % p_.etp != 0)
       here("etp", fmt::format("{} ranks cannot share an expert's width {} evenly; use a divisor of it ({})", p_.etp, moe.expert_ffn, list(near_divisors(moe.expert_ffn, p_.etp))));
     if (p_.tp > 1 && !p_.sp) here("sp", fmt::format("experts beside tp {} need sequence parallelism, or every rank would send the same tokens; use sp true or tp 1", p_.tp));
@@ -240,9 +274,11 @@ class Reader {
   void context() {
     if (!training_.flash_attention)
       problem("/training/attention", fmt::format("\"math\" attention cannot cross cp {} context-parallel ranks; use \"flash\" or cp 1", p_.cp));
-    if ((model_.sliding_window || model_.attention_chunk) && p_.cp_method != workload::CpMethod::kUlysses)
-      here("cp_method", "layers that see a window of the sequence cross context-parallel ranks by heads; use ulysses, or cp 1");
-    if (model_.mla) here("cp", "latent attention is not cut over context-parallel ranks; use cp 1");
+    // Transformer Engine's ring has neither windows nor, in its other methods, values of another size than keys.
+    const bool ulysses = p_.cp_method == workload::CpMethod::kUlysses, gathers = p_.cp_method == workload::CpMethod::kAllGather;
+    if (model_.sliding_window && !ulysses && !gathers) here("cp_method", "layers that see a window of the sequence gather keys or cross ranks by heads; use all_gather or ulysses, or cp 1");
+    if (model_.attention_chunk && !ulysses) here("cp_method", "layers that see a chunk of the sequence cross context-parallel ranks by heads; use ulysses, or cp 1");
+    if (model_.mla && (ulysses || gathers)) here("cp_method", "latent attention, whose keys and values differ in size, goes around a ring; use ring, or cp 1");
     const bool zigzag = p_.cp_method == workload::CpMethod::kRing || p_.cp_method == workload::CpMethod::kAllGather;
     const std::int64_t pieces = (zigzag ? 2 : 1) * p_.cp;
     const std::int64_t length = training_.sequence_length;

@@ -23,7 +23,7 @@ constexpr std::array kSchedules = {
 };
 
 Pipe pipe_of(const Parallelism& p, std::int64_t microbatches) {
-  return {p.pp, chunks_per_rank(p), microbatches, p.interleave_group > 0 ? p.interleave_group : p.pp};
+  return {p.pp, chunks_per_rank(p), microbatches, p.interleave_group > 0 ? p.interleave_group : p.pp, p.overlap_ep};
 }
 }  // namespace
 
@@ -68,9 +68,11 @@ std::vector<std::vector<ScheduleEntry>> schedule_orders(const Parallelism& p, st
 }
 
 double closed_form_efficiency(const Parallelism& p, std::int64_t microbatches) {
-  if (p.schedule == Schedule::kFile) {
+  // The closed forms are of passes one at a time, or of pairs that are the schedule's own.
+  const bool pairs = p.overlap_ep && p.placement == Placement::kLooped;
+  if (p.schedule == Schedule::kFile || pairs) {
     const std::int64_t work = 3 * chunks_per_rank(p) * microbatches / (p.placement == Placement::kTwoWay ? 2 : 1);
-    return static_cast<double>(work) / static_cast<double>(unit_makespan(shape_of(p, microbatches), p.orders));
+    return static_cast<double>(work) / static_cast<double>(unit_makespan(shape_of(p, microbatches), schedule_orders(p, microbatches)));
   }
   return 1 / (1 + row_of(p.schedule).bubble_overhead(pipe_of(p, microbatches)));
 }

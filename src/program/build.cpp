@@ -34,15 +34,23 @@ class PassTable {
     }
     const double forward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.forward_op_us;
     const double backward_us = training_.cuda_graphs ? job_.stack.graph_node_us : job_.stack.backward_op_us;
-    const workload::Layer layer = workload::make_layer(kind, job_.model, training_, shard_, job_.kernels, block);
+    // Of prediction modules no more than a part is recomputed whole, which the layer writes itself.
+    const workload::Training& training = kind == LayerKind::kPrediction ? job_.training : training_;
+    const workload::Layer layer = workload::make_layer(kind, job_.model, training, shard_, job_.kernels, block);
     entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_, split_)});
     entries_.back().passes.parameter_tensors = workload::parameter_tensors(kind, job_.model, shard_, job_.kernels.fused_projections, block);
     entries_.back().passes.expert_tensors = workload::expert_tensors(job_.model, shard_, job_.kernels.fused_projections, block);
+    if (kind == LayerKind::kPrediction) repeat(entries_.back().passes.expert_tensors, job_.model.mtp_layers);
     if (kind != LayerKind::kDecoder) entries_.back().passes.word_embedding = workload::word_embedding_parameters(job_.model, shard_);
     return entries_.back().passes;
   }
 
  private:
+  static void repeat(std::vector<std::int64_t>& tensors, std::int64_t times) {
+    const std::vector<std::int64_t> once = tensors;
+    for (std::int64_t i = 1; i < times; ++i) tensors.insert(tensors.end(), once.begin(), once.end());
+  }
+
   struct Entry {
     workload::Block block;
     LayerPasses passes;
@@ -56,8 +64,13 @@ class PassTable {
   std::deque<Entry> entries_;  // slots point into it
 };
 
+/// Matrices of the vocabulary that stand on a rank once, though two of its layers use them: elements that the second has none of.
+struct SharedTables {
+  std::int64_t head = 0, prediction = 0;
+};
+
 ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const workload::Model& model, const workload::Training& training, FullRecompute& full,
-                       std::int64_t tied_here) {
+                       const SharedTables& shared) {
   ChunkLayers out;
   const auto add = [&](LayerKind kind, const workload::Block& block = {}) {
     LayerSlot slot;
@@ -83,10 +96,17 @@ ChunkLayers make_chunk(const plan::Chunk& chunk, PassTable& passes, const worklo
       slot.opens_group = i % full.layers == 0;
     }
   }
+  const auto share = [&](std::int64_t table) {
+    out.back().parameters -= table;
+    if (table > 0) out.back().tensors.erase(out.back().tensors.begin());
+  };
+  if (chunk.head && model.mtp_layers > 0) {
+    add(LayerKind::kPrediction, workload::block_of(model, model.layers - 1));
+    share(shared.prediction);
+  }
   if (chunk.head) {
     add(LayerKind::kHead);
-    out.back().parameters -= tied_here;  // one matrix with the embedding on the same rank
-    if (tied_here > 0) out.back().tensors.erase(out.back().tensors.begin());
+    share(shared.head);
   }
   return out;
 }
@@ -127,6 +147,7 @@ workload::Shard shard_of(const Job& job) {
   shard.dispatch = p.ep_dispatch;
   shard.sequence_parallel = p.sp;
   shard.tp_overlap = p.overlap_tp;
+  shard.overlap_shared_experts = p.overlap_shared_experts;
   shard.vocab_multiple = job.stack.vocab_multiple;
   shard.gradient_buffer = p.zero < 3;
   // Gathered parameters come anew for every pass, and a copy that stayed would undo the sharding.
@@ -168,8 +189,10 @@ Program build(const Job& job) {
     for (std::int64_t c = 0; c < plan::chunks_per_rank(p); ++c) {
       const plan::Chunk chunk = plan::chunk_of(p, stage, c);
       role.layers += chunk.layers;
-      const bool tied_here = job.model.tied_embeddings && has_embedding;
-      chunks.push_back(make_chunk(chunk, passes, job.model, job.training, full, tied_here ? workload::word_embedding_parameters(job.model, shard) : 0));
+      // A tied head is the embedding where both are on one rank. Modules look tokens up in the embedding, in the tied head, or in a copy.
+      const std::int64_t table = workload::word_embedding_parameters(job.model, shard);
+      const SharedTables shared{job.model.tied_embeddings && has_embedding ? table : 0, job.model.tied_embeddings || has_embedding ? table : 0};
+      chunks.push_back(make_chunk(chunk, passes, job.model, job.training, full, shared));
     }
     RoleBuilder builder(role, program.requests, job.stack, p);
     DataParallel data_parallel(builder, job, chunks);

@@ -418,9 +418,9 @@ workload::UpdateShapes DataParallel::own_shapes() const {
     for (const LayerSlot& layer : chunk) {
       const workload::LayerParameters& p = layer.passes->parameters;
       if (part_ == Part::kDense) shapes.tensors += p.vectors;
-      const bool shared = layer.parameters < p.total();  // a tied head on the embedding's rank: its matrix is the embedding's
+      const bool shared = layer.parameters < p.total();  // its matrix of the vocabulary is the embedding's, on the same rank
       for (const workload::Matrix& m : p.matrices) {
-        if (m.experts != (part_ == Part::kExperts) || (shared && !m.between_layers)) continue;
+        if (m.experts != (part_ == Part::kExperts) || (shared && !m.between_layers && m.elements() == layer.passes->word_embedding)) continue;
         shapes.tensors += m.count;
         const auto same = [&](const workload::Matrix& o) { return o.rows == m.rows && o.columns == m.columns && o.between_layers == m.between_layers; };
         const auto found = std::find_if(shapes.matrices.begin(), shapes.matrices.end(), same);
@@ -497,8 +497,9 @@ void DataParallel::end_step(const Pass& prepare, const Pass& update) {
       if (layer.passes->kind != workload::LayerKind::kDecoder) embedding = std::max(embedding, layer.passes->word_embedding);
     }
   }
-  // In a V or a two-way pipeline embedding and head share a rank, and so one matrix and its gradient.
-  if (job_.model.tied_embeddings && p.pp > 1 && p.placement == plan::Placement::kLooped && embedding > 0 && job_.stack.tied_embedding_all_reduce) {
+  // In a V or a two-way pipeline embedding and head share a rank, and so one matrix and its gradient. Prediction modules look tokens up in
+  // the table as well, on the last stage.
+  if ((job_.model.tied_embeddings || job_.model.mtp_layers > 0) && p.pp > 1 && p.placement == plan::Placement::kLooped && embedding > 0 && job_.stack.tied_embedding_all_reduce) {
     b_.collective(Stream::kCompute, Request{Axis::kEmbedding, CommKind::kAllReduce, bytes_of(embedding, t.grad_reduce_dtype)});
   }
   if (p.sp && p.tp > 1 && replicated > 0 && job_.stack.norm_gradient_all_reduce) {

@@ -132,6 +132,7 @@ void Pipeline::compute(const Turn& turn) {
 }
 
 void Pipeline::pair(const Turn& forward_turn, const Turn& backward_turn) {
+  if (job_.parallelism.overlap_ep) return pair_under_exchanges(forward_turn, backward_turn);
   // Layer by layer in turn, as DualPipe's overlapped pair does: what one of the two communicates may pass under the other.
   begin(forward_turn);
   begin(backward_turn);
@@ -152,7 +153,7 @@ void Pipeline::pair(const Turn& forward_turn, const Turn& backward_turn) {
 
 void Pipeline::run(const std::vector<ScheduleEntry>& order) {
   turns_ = turns(order);
-  if (job_.parallelism.p2p_overlapped) {
+  if (job_.parallelism.p2p_overlapped || job_.parallelism.overlap_ep) {
     run_overlapped(order);
   } else if (job_.parallelism.vp > 1) {
     run_blocking_chunks(order);

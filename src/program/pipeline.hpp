@@ -2,6 +2,7 @@
 // One role's microbatches in the schedule's order, with the stage's traffic: batches that block (1F1B as Megatron runs it) or
 // streams that overlap, one for each kind of message. Source: Megatron core/pipeline_parallel/schedules.py and p2p_communication.py; modelling 8.2.
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "data_parallel.hpp"
@@ -38,6 +39,15 @@ class Pipeline {
   std::size_t backward(const Turn& turn, std::size_t end);
   void weights(const Turn& turn);
   void pair(const Turn& forward_turn, const Turn& backward_turn);
+  /// The pair's passes step by step, one going on where the other's exchange of tokens is under way (exchange_pairs.cpp).
+  void pair_under_exchanges(const Turn& forward_turn, const Turn& backward_turn);
+  struct Step {
+    std::function<void()> run;
+    const Piece* exchange = nullptr;  ///< the step is this piece alone, an exchange
+  };
+  void add_pass(std::vector<Step>& steps, const Pass& pass, std::function<std::uint32_t()> base, const plan::ScheduleEntry& entry) const;
+  [[nodiscard]] std::vector<Step> forward_steps(const Turn& turn);
+  [[nodiscard]] std::vector<Step> backward_steps(const Turn& turn);
   void run_blocking(const std::vector<plan::ScheduleEntry>& order);
   void run_blocking_chunks(const std::vector<plan::ScheduleEntry>& order);
   void run_overlapped(const std::vector<plan::ScheduleEntry>& order);

@@ -10,7 +10,7 @@ namespace orrery::program {
 const char* to_string(Stream s) {
   static constexpr const char* kNames[kStreams] = {"compute", "grad reduce", "param gather", "forward send", "forward receive", "backward send", "backward receive",
                                                      "upward forward send", "upward forward receive", "upward backward send", "upward backward receive",
-                                                     "copy out", "copy in", "host update", "context parallel", "replica reduce", "tensor parallel"};
+                                                     "copy out", "copy in", "host update", "context parallel", "replica reduce", "tensor parallel", "expert parallel"};
   return kNames[static_cast<std::size_t>(s)];
 }
 
@@ -96,18 +96,24 @@ std::pair<std::int32_t, std::uint32_t>& RoleBuilder::base(std::size_t layer) {
   return *found;
 }
 
-void RoleBuilder::opening_pass(const Pass& pass, std::size_t layer, std::uint32_t slots) {
+std::uint32_t RoleBuilder::open(std::size_t layer, std::uint32_t slots) {
   const std::uint32_t base = blocks_.open(slots);
   in_flight_[{chunk_, layer}].emplace_back(microbatch_, base);
-  this->pass(pass, base);
+  return base;
 }
 
-void RoleBuilder::closing_pass(const Pass& pass, std::size_t layer, std::uint32_t slots) {
+void RoleBuilder::close(std::size_t layer, std::uint32_t slots) {
   auto& entry = base(layer);
-  this->pass(pass, entry.second);
   blocks_.close(entry.second, slots);
   auto& list = in_flight_[{chunk_, layer}];
   list.erase(list.begin() + (&entry - list.data()));
+}
+
+void RoleBuilder::opening_pass(const Pass& pass, std::size_t layer, std::uint32_t slots) { this->pass(pass, open(layer, slots)); }
+
+void RoleBuilder::closing_pass(const Pass& pass, std::size_t layer, std::uint32_t slots) {
+  this->pass(pass, handles(layer));
+  close(layer, slots);
 }
 
 void RoleBuilder::lone_pass(const Pass& pass, std::uint32_t slots) {
@@ -116,28 +122,54 @@ void RoleBuilder::lone_pass(const Pass& pass, std::uint32_t slots) {
   blocks_.close(base, slots);
 }
 
-void RoleBuilder::pass(const Pass& pass, std::uint32_t base) {
+void RoleBuilder::start(const Pass& pass, std::uint32_t base) {
   if (!role_.blocks.lists[pass.blocks].events.empty()) blocks_.call(pass.blocks, base);
-  std::vector<std::uint32_t> ended;  // by ticket
-  for (const Piece& piece : pass.pieces) {
-    memory(ItemKind::kAllocate, MemoryKind::kActivations, piece.allocate);
-    if (piece.awaits) {
-      const auto ticket = static_cast<std::size_t>(piece.ticket);
-      ORRERY_ASSERT(ticket < ended.size() && ended[ticket] != kNoEvent, "what is waited for has been issued in this pass");
-      Item item;
-      item.kind = ItemKind::kWait;
-      device(item, ended[ticket]);
-    } else if (piece.collective && piece.ticket >= 0) {
-      const auto ticket = static_cast<std::size_t>(piece.ticket);
-      if (ended.size() <= ticket) ended.resize(ticket + 1, kNoEvent);
-      ended[ticket] = collective(requests_[piece.index].axis == workload::Axis::kTp ? Stream::kTensor : Stream::kContext, requests_[piece.index], mark());
-    } else if (piece.collective) {
-      collective(Stream::kCompute, requests_[piece.index]);
-    } else if (!role_.segments[piece.index].operations.empty()) {
-      segment(piece.index);
-    }
-    memory(ItemKind::kFree, MemoryKind::kActivations, piece.free);
+}
+
+namespace {
+/// Of collectives with a ticket, by what they join.
+Stream stream_beside(workload::Axis axis) {
+  if (axis == workload::Axis::kTp) return Stream::kTensor;
+  return axis == workload::Axis::kEp ? Stream::kExperts : Stream::kContext;
+}
+}  // namespace
+
+void RoleBuilder::issue(const Piece& piece, std::vector<std::uint32_t>& ended) {
+  memory(ItemKind::kAllocate, MemoryKind::kActivations, piece.allocate);
+  if (piece.awaits) {
+    const auto ticket = static_cast<std::size_t>(piece.ticket);
+    ORRERY_ASSERT(ticket < ended.size() && ended[ticket] != kNoEvent, "what is waited for has been issued in this pass");
+    Item item;
+    item.kind = ItemKind::kWait;
+    device(item, ended[ticket]);
+  } else if (piece.collective && piece.ticket >= 0) {
+    const auto ticket = static_cast<std::size_t>(piece.ticket);
+    if (ended.size() <= ticket) ended.resize(ticket + 1, kNoEvent);
+    ended[ticket] = collective(stream_beside(requests_[piece.index].axis), requests_[piece.index], mark());
+  } else if (piece.collective) {
+    collective(Stream::kCompute, requests_[piece.index]);
+  } else if (!role_.segments[piece.index].operations.empty()) {
+    segment(piece.index);
   }
+  memory(ItemKind::kFree, MemoryKind::kActivations, piece.free);
+}
+
+std::uint32_t RoleBuilder::issue_beside(const Piece& piece) {
+  memory(ItemKind::kAllocate, MemoryKind::kActivations, piece.allocate);
+  return collective(Stream::kExperts, requests_[piece.index], mark());
+}
+
+void RoleBuilder::settle(const Piece& piece, std::uint32_t ended) {
+  Item item;
+  item.kind = ItemKind::kWait;
+  if (ended != kNoEvent) device(item, ended);
+  memory(ItemKind::kFree, MemoryKind::kActivations, piece.free);
+}
+
+void RoleBuilder::pass(const Pass& pass, std::uint32_t base) {
+  start(pass, base);
+  std::vector<std::uint32_t> ended;  // by ticket
+  for (const Piece& piece : pass.pieces) issue(piece, ended);
 }
 
 void RoleBuilder::host_work(double us) {

@@ -46,6 +46,17 @@ class RoleBuilder {
   void inner_pass(const Pass& pass, std::size_t layer) { this->pass(pass, base(layer).second); }
   /// The last pass of a layer and microbatch: nothing of it is left.
   void closing_pass(const Pass& pass, std::size_t layer, std::uint32_t slots);
+  /// A pass piece by piece: handles are opened or found, the pass begun, its pieces issued in order, and closed handles given back.
+  std::uint32_t open(std::size_t layer, std::uint32_t slots);
+  [[nodiscard]] std::uint32_t handles(std::size_t layer) { return base(layer).second; }
+  void close(std::size_t layer, std::uint32_t slots);
+  void start(const Pass& pass, std::uint32_t base);
+  /// ended: events of the pass' tickets.
+  void issue(const Piece& piece, std::vector<std::uint32_t>& ended);
+  /// A collective of the compute stream on the experts' stream instead, behind all compute so far; the event of its end. What it reads stays
+  /// until `settle`, where the compute stream waits for `ended` (kNoEvent: it has waited already).
+  std::uint32_t issue_beside(const Piece& piece);
+  void settle(const Piece& piece, std::uint32_t ended);
   /// A pass that keeps nothing.
   void lone_pass(const Pass& pass, std::uint32_t slots);
   void segment(std::uint32_t index, double extra_host_us = 0);

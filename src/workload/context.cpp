@@ -2,25 +2,28 @@
 // The ring is in ring.cpp.
 //
 // With a causal mask a rank holds pieces i and 2c-1-i of 2c, so that all have the same work (Llama 3, arXiv:2407.21783, section 3.3.2).
+#include <algorithm>
+
 #include "orrery/base/assert.hpp"
 #include "writer.hpp"
 
 namespace orrery::workload {
 
 Attention Writer::flash(std::int64_t queries, std::int64_t keys, bool causal) const {
-  return {.batch = s.batch, .seq_q = queries, .seq_kv = keys, .heads = s.heads, .kv_heads = s.kv_heads, .dim_qk = s.head_dim, .dim_v = s.head_dim, .causal = causal,
+  return {.batch = s.batch, .seq_q = queries, .seq_kv = keys, .heads = s.heads, .kv_heads = s.kv_heads, .dim_qk = s.head_dim, .dim_v = s.value_dim, .causal = causal,
           .backward = false, .dtype = act, .window = window, .chunked = model.attention_chunk.has_value(), .softcap = model.attn_softcap.has_value()};
 }
 
 /// Keys and values are gathered, again in backward, and their gradients reduce-scattered; only the rank's own part is saved. Pieces arrive
 /// in the order of ranks and are put in that of the sequence; one kernel per own piece sees all keys up to its end (Transformer Engine,
-/// pytorch/attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndKVAllGather).
+/// pytorch/attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndKVAllGather), or those that its window reaches.
 TensorId Writer::gathered_attention(TensorId q, TensorId k, TensorId v) {
   const std::int64_t own = s.tokens * s.kv, all = s.batch * s.keys * s.kv, rows = s.tokens * s.heads, qn = s.tokens * s.q;
   std::vector<Attention> pieces;
   if (training.causal) {
     const std::int64_t piece = s.queries / 2;
-    pieces = {flash(piece, piece * (shard.cp_rank + 1), true), flash(piece, piece * (2 * s.cp - shard.cp_rank), true)};
+    const auto seen = [&](std::int64_t end) { return window > 0 ? std::min(end, piece + window) : end; };
+    pieces = {flash(piece, seen(piece * (shard.cp_rank + 1)), true), flash(piece, seen(piece * (2 * s.cp - shard.cp_rank)), true)};
   } else {
     pieces = {flash(s.queries, s.keys, false)};
   }

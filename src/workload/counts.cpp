@@ -32,8 +32,9 @@ LayerSizes layer_sizes(const Model& m, const Shard& whole, const Block& block) {
   const std::int64_t per_width = (m.gated_mlp ? 3 : 2) * m.hidden;
   if (block.moe) {
     s.matrices += per_width * (m.moe->experts_per_token * m.moe->expert_ffn + m.moe->shared_ffn);
-    s.router = m.hidden * m.moe->experts;
-    s.idle = per_width * (m.moe->experts - m.moe->experts_per_token) * m.moe->expert_ffn;
+    s.router = m.hidden * (m.moe->experts + (m.moe->shared_gate ? 1 : 0));
+    const std::int64_t bias = m.mlp_bias ? (m.gated_mlp ? 2 : 1) * m.moe->expert_ffn + m.hidden : 0;
+    s.idle = (m.moe->experts - m.moe->experts_per_token) * (per_width * m.moe->expert_ffn + bias);
   } else {
     s.matrices += per_width * m.ffn_hidden;
   }
@@ -129,16 +130,18 @@ ModelCounts count(const Model& m, std::int64_t sequence, bool causal) {
   const Sizes s = sizes(m, sequence, causal);
   const auto d = [](std::int64_t v) { return static_cast<double>(v); };
   ModelCounts c;
-  c.embedding_parameters = s.word_embedding + s.positions;
-  c.parameters = s.layers.parameters + c.embedding_parameters + s.head;
-  c.parameters_without_embedding = c.parameters - c.embedding_parameters;
-  c.active_parameters = c.parameters - s.layers.idle;
-
   // A multi-token prediction module is a projection of two hidden states into one, a layer like the last, and the head once more
   // (DeepSeek-V3, arXiv:2412.19437, section 2.2).
+  const Shard whole{.micro_batch = 1, .sequence = sequence};
   LayerSizes all = s.layers;
-  const LayerSizes last = layer_sizes(m, Shard{.micro_batch = 1, .sequence = sequence}, block_of(m, m.layers - 1));
+  const LayerSizes last = layer_sizes(m, whole, block_of(m, m.layers - 1));
   for (std::int64_t i = 0; i < m.mtp_layers; ++i) add(all, last);
+  c.embedding_parameters = s.word_embedding + s.positions;
+  // Table and head of a module are the model's.
+  const std::int64_t of_modules = m.mtp_layers == 0 ? 0 : layer_parameters(LayerKind::kPrediction, m, whole, block_of(m, m.layers - 1)).total() - s.word_embedding;
+  c.parameters = s.layers.parameters + of_modules + c.embedding_parameters + s.head;
+  c.parameters_without_embedding = c.parameters - c.embedding_parameters;
+  c.active_parameters = c.parameters - all.idle;
   const double depth = d(m.mtp_layers), hidden = d(m.hidden);
   const double layers = d(m.layers) + depth;
   const double head = (1 + depth) * hidden * d(m.vocab);  // GEMM weights of the head

@@ -56,15 +56,34 @@ Comm Writer::token_comm(std::int64_t copies, double element_bytes, bool combine)
 
 /// Tokens to experts or back; the gradient goes the other way. 8-bit tokens go to the experts in forward alone: what is added up, and
 /// gradients, stay wide (DeepSeek-V3, arXiv:2412.19437, section 3.3.3).
-TensorId Writer::exchange(const std::string& name, TensorId x, std::int64_t sent, std::int64_t received, std::int64_t busiest, bool combine) {
-  if (shard.ep == 1) return x;
+TensorId Writer::exchange(const std::string& name, TensorId x, std::int64_t sent, std::int64_t received, std::int64_t busiest, bool combine, const Between& between) {
+  if (shard.ep == 1) {
+    if (between) between();
+    return x;
+  }
   const double wide = element_bytes(act);
   const bool narrow = !combine && kernels.fp8_dispatch && format.on;
   const TensorId y = activation(name + "_output", received * s.hidden);
-  tape.forward({name, token_comm(busiest, narrow ? 1 + 4.0 / 128 : wide, combine)}, {x}, {y});
+  Comm there = token_comm(busiest, narrow ? 1 + 4.0 / 128 : wide, combine), back = token_comm(busiest, wide, !combine);
+  if (!between) {
+    tape.forward({name, there}, {x}, {y});
+    tape.on_backward([=, this] {
+      const TensorId dx = activation(name + "_gradient", sent * s.hidden);
+      tape.backward({name + "_backward", back}, {tape.gradient(y)}, {dx});
+      tape.set_gradient(x, dx);
+    });
+    return y;
+  }
+  // Played back, what is issued last in forward comes first: the gradient's exchange begins where forward waits, and is waited for where
+  // forward begins. What is between has its own backward pass between them.
+  there.ticket = tape.ticket(), back.ticket = tape.ticket();
+  tape.forward({name, there}, {x}, {y});
+  tape.on_backward([=, this] { tape.backward({"wait_" + name + "_backward", Await{back.ticket}}, {tape.gradient(x)}, {}); });
+  between();
+  tape.forward({"wait_" + name, Await{there.ticket}}, {y}, {});
   tape.on_backward([=, this] {
     const TensorId dx = activation(name + "_gradient", sent * s.hidden);
-    tape.backward({name + "_backward", token_comm(busiest, wide, !combine)}, {tape.gradient(y)}, {dx});
+    tape.backward({name + "_backward", back}, {tape.gradient(y)}, {dx});
     tape.set_gradient(x, dx);
   });
   return y;
@@ -97,6 +116,7 @@ void Writer::grouped(const LinearInput& in, std::int64_t in_width, const Product
   tape.on_backward([=, this] {
     std::vector<TensorId> dys;
     for (const TensorId out : p.outs) dys.push_back(tape.gradient(out));
+    if (p.bias) bias_gradient(p.name, all, p.width, dys);
     if (format.on) dys = {quantise_gradients(p.name, dys, all * p.width)};
     const TensorId dx = activation(p.name + "_input_gradient", all * in_width);
     std::vector<TensorId> turned = dys;
@@ -146,8 +166,26 @@ TensorId Writer::experts(const LinearInput& in) {
   const double once = distinct_places(moe.experts, moe.experts_per_token, shard.ep) / static_cast<double>(moe.experts_per_token);
   const auto arrivals = std::min(tokens.received, static_cast<std::int64_t>(std::ceil(once * static_cast<double>(tokens.received))));
   const bool inside = kernels.weights_inside_experts;
+  // Shared experts under the exchanges: up to their activation under the dispatch, the rest under the combine (Megatron-LM
+  // core/transformer/moe/shared_experts.py, linear_fc1_forward_and_act and linear_fc2_forward).
+  const bool beside = shard.overlap_shared_experts && moe.shared_ffn > 0 && shard.ep > 1 && !gathers;
+  const std::int64_t n = s.shard_tokens * s.hidden, shared_width = ceil_div(moe.shared_ffn, s.tp);
+  LinearInput activated_shared;
+  TensorId shared = kNoTensor;
+  const auto shared_up = [&] { activated_shared = mlp_up(linear_input("shared_input", in.plain, n, kNoRegion), "shared_", shared_width); };
+  const auto shared_down = [&] {
+    shared = mlp_down(activated_shared, "shared_", shared_width);
+    if (moe.shared_gate) shared = gate_shared(in, shared);
+  };
+  const Between first = beside ? Between(shared_up) : Between(), second = beside ? Between(shared_down) : Between();
 
   const TensorId weights = route(in, tokens.sent);
+  const auto send_weights = [&] {
+    if (!inside || shard.ep == 1) return;
+    const Comm comm{CommKind::kAllToAll, Axis::kEp, 4 * tokens.busiest};
+    tape.forward({"dispatch_weights", comm}, {weights}, {});
+    tape.on_backward([=, this] { tape.backward({"dispatch_weights_backward", comm}, {tape.gradient(weights)}, {}); });
+  };
   TensorId x = in.plain;
   if (shard.ep * shard.etp > 1 && !gathers) {
     // Every rank learns what it will get; the host reads it to size the buffers.
@@ -158,36 +196,42 @@ TensorId Writer::experts(const LinearInput& in) {
     x = reorder("permute", x, group_tokens, tokens.received, launches);
   } else if (direct) {
     x = reorder("permute", x, s.shard_tokens, tokens.sent, launches);
-    x = exchange("dispatch", x, tokens.sent, tokens.received, tokens.busiest, false);
+    if (beside) send_weights();
+    x = exchange("dispatch", x, tokens.sent, tokens.received, tokens.busiest, false, first);
   } else {
     // One of each token arrives for all of its experts here, and is copied out to them.
-    x = exchange("dispatch", x, s.shard_tokens, arrivals, tokens.busiest, false);
+    if (beside) send_weights();
+    x = exchange("dispatch", x, s.shard_tokens, arrivals, tokens.busiest, false, first);
     x = reorder("permute", x, arrivals, tokens.received, launches);
   }
-  if (inside && shard.ep > 1) {
-    const Comm comm{CommKind::kAllToAll, Axis::kEp, 4 * tokens.busiest};
-    tape.forward({"dispatch_weights", comm}, {weights}, {});
-    tape.on_backward([=, this] { tape.backward({"dispatch_weights_backward", comm}, {tape.gradient(weights)}, {}); });
-  }
+  if (!beside) send_weights();
   x = share_rows(x, tokens.received, tokens.busiest, true);
   if (sorts) x = reorder("sort_by_expert", x, tokens.rows, tokens.rows, launches);
 
   const LinearInput rows = linear_input("expert_input", x, tokens.rows * s.hidden, kNoRegion);
   std::vector<TensorId> ups;
   const std::int64_t wide = tokens.rows * ffn;
+  const bool biased = model.mlp_bias;
+  // Rows of different experts have different biases. A fused activation adds them; where nothing does, a kernel of its own.
+  const auto add_bias = [&](const char* name, const std::vector<TensorId>& outs, std::int64_t elements) {
+    if (biased) stream(std::string(name) + "_bias", StreamKind::kElementwise, bytes(elements), bytes(elements), 1, outs, outs);
+  };
   if (model.gated_mlp && kernels.fused_projections) {
     ups = {activation("expert_gate", wide), activation("expert_up", wide)};
-    grouped(rows, s.hidden, {"expert_gate_up", 2 * ffn, false, ups}, tokens.local);
+    grouped(rows, s.hidden, {"expert_gate_up", 2 * ffn, biased, ups}, tokens.local);
+    if (!kernels.fused_bias_activation) add_bias("expert_gate_up", ups, 2 * wide);
   } else {
     for (const char* name : {"expert_gate", "expert_up"}) {
       if (!model.gated_mlp && ups.empty() && std::string(name) == "expert_gate") continue;
       ups.push_back(activation(name, wide));
-      grouped(rows, s.hidden, {name, ffn, false, {ups.back()}}, tokens.local);
+      grouped(rows, s.hidden, {name, ffn, biased, {ups.back()}}, tokens.local);
+      if (!kernels.fused_bias_activation) add_bias(name, {ups.back()}, wide);
     }
   }
   const LinearInput activated = activate("expert_", ups, wide, inside ? weights : kNoTensor, kMoeActivation);
   TensorId y = activation("expert_output", tokens.rows * s.hidden);
-  grouped(activated, ffn, {"expert_down", s.hidden, false, {y}}, tokens.local);
+  grouped(activated, ffn, {"expert_down", s.hidden, biased, {y}}, tokens.local);
+  add_bias("expert_down", {y}, tokens.rows * s.hidden);
 
   if (sorts) y = reorder("sort_by_source", y, tokens.rows, tokens.rows, launches);
   y = share_rows(y, tokens.received, tokens.busiest, false);
@@ -195,22 +239,43 @@ TensorId Writer::experts(const LinearInput& in) {
   if (gathers) {
     y = gather_tokens("scatter_tokens", add_up(tokens.received, group_tokens), false);
   } else if (direct) {
-    y = exchange("combine", y, tokens.received, tokens.sent, tokens.busiest, true);
+    y = exchange("combine", y, tokens.received, tokens.sent, tokens.busiest, true, second);
     y = add_up(tokens.sent, s.shard_tokens);
   } else {
-    y = exchange("combine", add_up(tokens.received, arrivals), arrivals, s.shard_tokens, tokens.busiest, true);
+    y = exchange("combine", add_up(tokens.received, arrivals), arrivals, s.shard_tokens, tokens.busiest, true, second);
   }
   if (moe.shared_ffn == 0) return y;
 
-  const std::int64_t n = s.shard_tokens * s.hidden;
-  const TensorId shared = mlp(linear_input("shared_input", in.plain, n, kNoRegion), "shared_", ceil_div(moe.shared_ffn, s.tp));
+  if (!beside) {
+    shared_up();
+    shared_down();
+  }
   const TensorId sum = activation("experts_output", n);
   stream("add_shared", StreamKind::kElementwise, 2 * bytes(n), bytes(n), 1, {y, shared}, {sum});
-  tape.on_backward([=, this] {
+  tape.on_backward([this, y, shared, sum] {
     tape.set_gradient(y, tape.gradient(sum));
     tape.set_gradient(shared, tape.gradient(sum));
   });
   return sum;
+}
+
+/// The shared experts' output, times the sigmoid of one score a token (transformers modeling_qwen2_moe.py, shared_expert_gate).
+TensorId Writer::gate_shared(const LinearInput& in, TensorId shared) {
+  const std::int64_t n = s.shard_tokens * s.hidden;
+  const TensorId score = activation("shared_score", s.shard_tokens), gate = activation("shared_gate", s.shard_tokens), y = activation("shared_gated", n);
+  replicated("shared_gate", in, s.hidden, {"shared_gate", 1, false, {score}}, false, kNoRegion);
+  stream("shared_gate_sigmoid", StreamKind::kElementwise, bytes(s.shard_tokens), bytes(s.shard_tokens), 1, {score}, {gate});
+  stream("gate_shared", StreamKind::kElementwise, bytes(n + s.shard_tokens), bytes(n), 1, {shared, gate}, {y});
+  tape.on_backward([=, this] {
+    const TensorId d = activation("shared_gradient", n), dg = activation("shared_gate_gradient", s.shard_tokens), ds = activation("shared_score_gradient", s.shard_tokens);
+    // The gradient of the output; the product with it and its sum over a row; the derivative of the sigmoid.
+    backward_stream("gate_shared_backward", StreamKind::kElementwise, bytes(n + s.shard_tokens), bytes(n), 1, {tape.gradient(y), gate}, {d});
+    backward_stream("shared_gate_product", StreamKind::kReduce, bytes(2 * n), bytes(s.shard_tokens), 1, {tape.gradient(y), shared}, {dg});
+    backward_stream("shared_gate_sigmoid_backward", StreamKind::kElementwise, bytes(2 * s.shard_tokens), bytes(s.shard_tokens), 1, {dg, gate}, {ds});
+    tape.set_gradient(shared, d);
+    tape.set_gradient(score, ds);
+  });
+  return y;
 }
 
 /// The ranks that share an expert put their copies together before it, and add up their partial results after. Ranks of an expert-parallel

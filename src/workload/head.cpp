@@ -176,24 +176,30 @@ void vocabulary_loss(Writer& w, TensorId logits, std::int64_t elements) {
   scale_loss(w);
 }
 
+void head_and_loss(Writer& w, const LinearInput& normed) {
+  const std::int64_t columns = padded_vocab(w.model, w.shard) / w.shard.tp;
+  if (w.training.loss.chunks > 1) {
+    chunked_loss(w, normed, columns);
+    scale_loss(w);
+    return;
+  }
+  const TensorId logits = w.activation("logits", w.s.tokens * columns);
+  // The projection to the vocabulary stays in the activation's type under every 8-bit recipe (Transformer Engine leaves it out).
+  w.column_parallel("head", normed, w.s.hidden, {{"logits", columns, w.model.head_bias, {logits}}}, false, kNoRegion);
+  vocabulary_loss(w, bend(w, logits, w.s.tokens * columns), w.s.tokens * columns);
+}
+
 Layer head_layer(const Model& m, const Training& t, const Shard& given, const StackKernels& k) {
   // Overlap of tensor-parallel collectives is a block's: Megatron-LM's output layer and torchtitan's, which is not compiled, have none.
   Shard shard = given;
   shard.tp_overlap = TpOverlap::kNone;
   Writer w(m, t, shard, k);
   const TensorId x = w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden));
-  const LinearInput normed = w.norm("final_norm", x, false);
-  const std::int64_t columns = padded_vocab(m, shard) / shard.tp;
-  if (t.loss.chunks > 1) {
-    chunked_loss(w, normed, columns);
-    scale_loss(w);
-    return w.tape.finish(kNoTensor, {});
-  }
-  const TensorId logits = w.activation("logits", w.s.tokens * columns);
-  // The projection to the vocabulary stays in the activation's type under every 8-bit recipe (Transformer Engine leaves it out).
-  w.column_parallel("head", normed, w.s.hidden, {{"logits", columns, m.head_bias, {logits}}}, false, kNoRegion);
-  vocabulary_loss(w, bend(w, logits, w.s.tokens * columns), w.s.tokens * columns);
-  return w.tape.finish(kNoTensor, {});
+  head_and_loss(w, w.norm("final_norm", x, false));
+  Layer layer = w.tape.finish(kNoTensor, {});
+  // The modules' layer before this one passes its input on, and holds it until its own backward pass, which comes after this one's.
+  if (m.mtp_layers > 0) std::erase_if(layer.saved, [](const SavedTensor& saved) { return saved.name == "input"; });
+  return layer;
 }
 
 }  // namespace orrery::workload

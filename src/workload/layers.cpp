@@ -43,13 +43,13 @@ TensorId decoder_block(Writer& w, TensorId x, const Block& block) {
   const auto [z, normed] = w.residual_norm("residual1", x, y, m.attention_out_bias, "norm2", !block.moe);
   y = block.moe ? w.experts(normed) : w.mlp(normed);
   if (m.post_norms) y = w.norm("post_norm2", y, false).plain;
-  return w.residual("residual2", z, y, m.mlp_bias);
+  // Experts add their own biases to their own rows; what is left for the residual is the shared experts' last.
+  return w.residual("residual2", z, y, m.mlp_bias && (!block.moe || m.moe->shared_ffn > 0));
 }
 
 Layer decoder_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k, const Block& block) {
   Writer w(m, t, shard, k);
-  const TensorId x = w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden));
-  return w.tape.finish(decoder_block(w, x, block), recompute_policy(t, k));
+  return w.tape.finish(decoder_block(w, w.tape.input(w.bytes(w.s.shard_tokens * w.s.hidden)), block), recompute_policy(t, k));
 }
 
 Block block_of(const Model& m, std::int64_t layer) {
@@ -86,7 +86,7 @@ namespace {
 std::string name_of(LayerKind kind, const Block& block) {
   if (kind == LayerKind::kEmbedding) return "embedding";
   if (kind == LayerKind::kHead) return "head";
-  return std::string("decoder") + (block.window ? " local" : "") + (block.no_position ? " nope" : "") + (block.moe ? " moe" : "");
+  return std::string(kind == LayerKind::kPrediction ? "prediction" : "decoder") + (block.window ? " local" : "") + (block.no_position ? " nope" : "") + (block.moe ? " moe" : "");
 }
 }  // namespace
 
@@ -101,7 +101,16 @@ Variation varies(const Model& m, const Training& t, const Shard& shard) {
 Layer make_layer(LayerKind kind, const Model& m, const Training& t, const Shard& shard, const StackKernels& k, const Block& block) {
   ORRERY_ASSERT(shard.micro_batch > 0 && shard.sequence > 0 && shard.tp > 0 && shard.cp > 0 && shard.vocab_multiple > 0, "the plan has checked the sizes");
   if (const FamilyRow* family = family_row(m.family)) return family_layer(*family, kind, m, t, shard, k, block);
-  Layer layer = kind == LayerKind::kEmbedding ? embedding_layer(m, t, shard, k) : kind == LayerKind::kHead ? head_layer(m, t, shard, k) : decoder_layer(m, t, shard, k, block);
+  const auto written = [&] {
+    switch (kind) {
+      case LayerKind::kEmbedding: return embedding_layer(m, t, shard, k);
+      case LayerKind::kHead: return head_layer(m, t, shard, k);
+      case LayerKind::kPrediction: return prediction_layer(m, t, shard, k, block);
+      case LayerKind::kDecoder: break;
+    }
+    return decoder_layer(m, t, shard, k, block);
+  };
+  Layer layer = written();
   layer.kind = kind;
   layer.block = block;
   layer.name = name_of(kind, block);

@@ -57,7 +57,7 @@ LinearInput Writer::activate(const std::string& name, const std::vector<TensorId
   return out;
 }
 
-TensorId Writer::mlp(const LinearInput& in, const std::string& name, std::int64_t ffn) {
+LinearInput Writer::mlp_up(const LinearInput& in, const std::string& name, std::int64_t ffn) {
   const std::int64_t n = s.tokens * ffn;
   std::vector<TensorId> ups;
   std::vector<Product> products;
@@ -73,7 +73,7 @@ TensorId Writer::mlp(const LinearInput& in, const std::string& name, std::int64_
     products = {{name + "up", ffn, model.mlp_bias, ups}};
   }
   column_parallel(name + "mlp", in, s.hidden, products, true, kMlp);
-  return row_parallel(name + "down", activate(name, ups, n, kNoTensor, kMlp | kMlpActivation), ffn, kMlp);
+  return activate(name, ups, n, kNoTensor, kMlp | kMlpActivation);
 }
 
 }  // namespace orrery::workload

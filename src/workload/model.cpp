@@ -126,6 +126,8 @@ void check_members(const Model& m, const std::string& file, const std::string& p
     if (m.nope_every) add("nope_every", "the position encoding is not rotary; unset it");
   }
   if (m.rotary_dim && *m.rotary_dim > m.head_dim) add("rotary_dim", fmt::format("{} is more than the {} elements of a head", *m.rotary_dim, m.head_dim));
+  // As Megatron-LM's arguments.py has it: positions of a module's tokens are one ahead of its table's.
+  if (m.mtp_layers > 0 && m.position != Position::kRotary && m.position != Position::kNone) add("mtp_layers", "prediction modules need rotary positions or none; use 0");
   if (m.norm_bias && !m.norm_weight) add("norm_bias", "norms without a weight have no bias; unset it");
 }
 
@@ -135,6 +137,7 @@ Moe read_moe(const Value& v) {
   moe.experts_per_token = v.at("experts_per_token").as_int();
   moe.expert_ffn = v.at("expert_ffn").as_int();
   moe.shared_ffn = number(v.at("shared_ffn"), number(v.at("shared_experts"), 0) * moe.expert_ffn);
+  moe.shared_gate = flag(v.at("shared_gate"), false);
   moe.dense_layers = number(v.at("dense_layers"), 0);
   moe.every = number(v.at("every"), 1);
   if (const Value& c = v.at("capacity_factor"); !c.is_null()) moe.capacity_factor = c.as_double();
@@ -166,7 +169,7 @@ void check_moe(const Model& m, const std::string& file, const std::string& point
       here("load/histogram", "loads are relative: none is negative and not all are zero");
     }
   }
-  if (m.mlp_bias) problems.push_back({file, pointer + (m.linear_bias ? "/linear_bias" : "/mlp_bias"), "experts with biases are not built yet; use false"});
+  if (moe.shared_gate && moe.shared_ffn == 0) here("shared_gate", "there are no shared experts to gate; use false");
   if (m.parallel_block != ParallelBlock::kNone) problems.push_back({file, pointer + "/parallel_block", "experts in a parallel branch are not built yet; leave it out"});
   if (!m.pre_norms) problems.push_back({file, pointer + "/pre_norms", "experts without a norm before them are not built yet; use true"});
 }

@@ -93,6 +93,11 @@ Flops Attention::flops() const {
 
 double Attention::mean_keys() const {
   const auto queries = static_cast<double>(seq_q), keys = static_cast<double>(seq_kv);
+  if (window > 0 && causal && !chunked && queries < keys) {
+    // The last queries of a band: what all see less what those before them do.
+    const auto area = [&](double n) { return n * n * visible_share(static_cast<std::int64_t>(n), true, window, false); };
+    return (area(keys) - area(keys - queries)) / queries;
+  }
   if (window > 0) return keys * visible_share(seq_kv, causal, window, chunked);
   if (!causal) return keys;
   return queries <= keys ? keys - 0.5 * queries : 0.5 * keys * (keys / queries);

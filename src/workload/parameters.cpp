@@ -62,6 +62,9 @@ void mlp(const Model& m, std::int64_t f, LayerParameters& p) {
   if (m.mlp_bias) p.sharded += up, p.replicated += m.hidden;
 }
 
+/// Of one expert of this width: a bias per column of its first product(s) and of its last.
+std::int64_t expert_biases(const Model& m, std::int64_t width) { return (m.gated_mlp ? 2 : 1) * width + m.hidden; }
+
 void experts(const Model& m, const Shard& s, LayerParameters& p) {
   const Moe& moe = *m.moe;
   p.replicated += moe.experts * (m.hidden + (moe.router_bias ? 1 : 0));
@@ -71,7 +74,12 @@ void experts(const Model& m, const Shard& s, LayerParameters& p) {
   p.matrices.push_back({width, m.hidden, local * (m.gated_mlp ? 2 : 1), true, true});
   p.matrices.push_back({m.hidden, width, local, true, true});
   p.vectors += moe.router_bias ? 1 : 0;
-  if (moe.shared_ffn > 0) mlp(m, ceil_div(moe.shared_ffn, s.tp), p);
+  if (m.mlp_bias) p.experts += local * expert_biases(m, width);
+  if (moe.shared_ffn == 0) return;
+  mlp(m, ceil_div(moe.shared_ffn, s.tp), p);
+  if (!moe.shared_gate) return;
+  p.replicated += m.hidden;
+  p.matrices.push_back({1, m.hidden, 1, false});  // one row of scores, as the router's
 }
 
 LayerParameters decoder(const Model& m, const Shard& s, const Block& block) {
@@ -83,6 +91,22 @@ LayerParameters decoder(const Model& m, const Shard& s, const Block& block) {
     experts(m, s, p);
   } else {
     mlp(m, ceil_div(m.ffn_hidden, s.tp), p);
+  }
+  return p;
+}
+
+/// Multi-token prediction modules (prediction.cpp): a projection of two states into one, three norms and a layer each. The table that they
+/// look the next token up in comes first: it is the embedding's, of which the last stage keeps a copy.
+LayerParameters prediction(const Model& m, const Shard& s, const Block& block) {
+  LayerParameters p{.sharded = word_embedding_parameters(m, s)};
+  p.matrices.push_back({padded_vocab(m, s) / s.tp, m.hidden, 1, false});
+  for (std::int64_t i = 0; i < m.mtp_layers; ++i) {
+    p += decoder(m, s, block);
+    const std::int64_t width = ceil_div(m.hidden, s.tp);
+    p.sharded += 2 * m.hidden * width;
+    p.matrices.push_back({width, 2 * m.hidden});
+    p.replicated += 3 * norm_parameters(m);
+    p.vectors += 3 * norm_vectors(m);
   }
   return p;
 }
@@ -144,6 +168,7 @@ LayerParameters layer_parameters(LayerKind kind, const Model& m, const Shard& s,
       p.vectors = norm_vectors(m) + (m.head_bias ? 1 : 0);
       return p;
     }
+    case LayerKind::kPrediction: return prediction(m, s, block);
   }
   return {};
 }
@@ -173,6 +198,14 @@ void attention_matrices(const Model& m, std::int64_t tp, bool fused, std::vector
     out.insert(out.end(), {m.hidden * q, m.hidden * kv, m.hidden * kv, q * m.hidden});
   }
 }
+
+void decoder_matrices(const Model& m, const Shard& s, bool fused, const Block& block, std::vector<std::int64_t>& out) {
+  attention_matrices(m, s.tp, fused, out);
+  if (!block.moe) return mlp_matrices(m, ceil_div(m.ffn_hidden, s.tp), fused, out);
+  out.push_back(m.hidden * m.moe->experts);
+  if (m.moe->shared_ffn > 0) mlp_matrices(m, ceil_div(m.moe->shared_ffn, s.tp), fused, out);
+  if (m.moe->shared_gate) out.push_back(m.hidden);
+}
 }  // namespace
 
 std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& m, const Shard& s, bool fused_projections, const Block& block) {
@@ -182,15 +215,13 @@ std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& m, cons
   if (family != nullptr) {
     matrices = weights_of(all);
   } else if (kind == LayerKind::kDecoder) {
-    attention_matrices(m, s.tp, fused_projections, matrices);
-    if (!block.moe) {
-      mlp_matrices(m, ceil_div(m.ffn_hidden, s.tp), fused_projections, matrices);
-    } else {
-      matrices.push_back(m.hidden * m.moe->experts);
-      if (m.moe->shared_ffn > 0) mlp_matrices(m, ceil_div(m.moe->shared_ffn, s.tp), fused_projections, matrices);
-    }
+    decoder_matrices(m, s, fused_projections, block, matrices);
   } else {
     matrices.push_back(word_embedding_parameters(m, s));
+  }
+  for (std::int64_t i = 0; kind == LayerKind::kPrediction && i < m.mtp_layers; ++i) {
+    matrices.push_back(2 * m.hidden * ceil_div(m.hidden, s.tp));
+    decoder_matrices(m, s, fused_projections, block, matrices);
   }
   std::vector<std::int64_t> out;
   std::int64_t rest = all.total() - all.experts;
@@ -206,7 +237,11 @@ std::vector<std::int64_t> parameter_tensors(LayerKind kind, const Model& m, cons
 std::vector<std::int64_t> expert_tensors(const Model& m, const Shard& s, bool fused_projections, const Block& block) {
   std::vector<std::int64_t> out;
   if (!block.moe) return out;
-  for (std::int64_t e = 0; e < m.moe->experts / s.ep; ++e) mlp_matrices(m, ceil_div(m.moe->expert_ffn, s.etp), fused_projections, out);
+  const std::int64_t width = ceil_div(m.moe->expert_ffn, s.etp);
+  for (std::int64_t e = 0; e < m.moe->experts / s.ep; ++e) {
+    mlp_matrices(m, width, fused_projections, out);
+    if (m.mlp_bias) out.push_back(expert_biases(m, width));
+  }
   return out;
 }
 

@@ -10,8 +10,11 @@ Layer decoder_layer(const Model& model, const Training& training, const Shard& s
 Layer head_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels);
 /// The rows of the words, with positions, norm and scale where the model has them.
 TensorId embed_words(Writer& w);
-/// Both branches of a decoder block.
+Layer prediction_layer(const Model& model, const Training& training, const Shard& shard, const StackKernels& kernels, const Block& block);
+/// Both residual branches of a decoder layer, on the writer's tape.
 TensorId decoder_block(Writer& w, TensorId x, const Block& block);
+/// From a normalised state to the loss.
+void head_and_loss(Writer& w, const LinearInput& normed);
 /// The loss over this rank's part of the padded vocabulary: `elements` logits. The writer outlives the tape's playback.
 void vocabulary_loss(Writer& w, TensorId logits, std::int64_t elements);
 

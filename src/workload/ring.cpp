@@ -37,11 +37,12 @@ Block block(const Writer& w, std::int64_t step) {
 class Ring {
  public:
   Ring(Writer& w, TensorId q, TensorId k, TensorId v)
-      : w_(w), q_(q), k_(k), v_(v), n_(w.s.tokens * w.s.q), own_(2 * w.s.tokens * w.s.kv), rows_(w.s.tokens * w.s.heads), steps_(w.s.cp) {}
+      : w_(w), q_(q), k_(k), v_(v), n_(w.s.tokens * w.s.q), out_(w.s.tokens * w.s.o), own_(w.s.tokens * (w.s.kv + w.s.v)), rows_(w.s.tokens * w.s.heads), steps_(w.s.cp) {}
 
  protected:
   [[nodiscard]] std::int64_t queries(const Block& b) const { return w_.s.batch * b.queries * w_.s.q; }
-  [[nodiscard]] std::int64_t keys(const Block& b) const { return 2 * w_.s.batch * b.keys * w_.s.kv; }
+  [[nodiscard]] std::int64_t outputs(const Block& b) const { return w_.s.batch * b.queries * w_.s.o; }
+  [[nodiscard]] std::int64_t keys(const Block& b) const { return w_.s.batch * b.keys * (w_.s.kv + w_.s.v); }
   [[nodiscard]] std::int64_t rows(const Block& b) const { return w_.s.batch * b.queries * w_.s.heads; }
 
   void forward(const std::string& name, StreamKind kind, std::int64_t read, std::int64_t write, int launches, const std::vector<TensorId>& reads,
@@ -57,7 +58,7 @@ class Ring {
 
   Writer& w_;
   TensorId q_, k_, v_;
-  std::int64_t n_, own_, rows_;  ///< elements of the queries, of keys and values together, and rows of the log-sum-exp
+  std::int64_t n_, out_, own_, rows_;  ///< elements of the queries, of the output, of keys and values together, and rows of the log-sum-exp
   std::int64_t steps_;
 };
 
@@ -68,7 +69,7 @@ class TransformerEngineRing : private Ring {
   TensorId write() {
     std::vector<TensorId> kv = {w_.activation("keys_values", own_)};
     forward("pack_kv", StreamKind::kCopy, w_.bytes(own_), w_.bytes(own_), 1, {k_, v_}, {kv[0]});
-    const TensorId o = w_.activation("attention_output", n_), lse = w_.tape.tensor("log_sum_exp", 4 * rows_);
+    const TensorId o = w_.activation("attention_output", out_), lse = w_.tape.tensor("log_sum_exp", 4 * rows_);
     int arriving = -1;
     for (std::int64_t j = 0; j < steps_; ++j) {
       if (j > 0) w_.tape.forward({"wait_kv", Await{arriving}}, {}, {}, kCoreAttention);
@@ -102,9 +103,9 @@ class TransformerEngineRing : private Ring {
       w_.tape.forward({"attention", work(b, false)}, {q, kv}, {o, lse}, kCoreAttention);
       return;
     }
-    const TensorId part = w_.activation("attention_output_of_step", queries(b)), part_lse = w_.tape.tensor("log_sum_exp_of_step", 4 * rows(b));
+    const TensorId part = w_.activation("attention_output_of_step", outputs(b)), part_lse = w_.tape.tensor("log_sum_exp_of_step", 4 * rows(b));
     w_.tape.forward({"attention", work(b, false)}, {q, kv}, {part, part_lse}, kCoreAttention);
-    forward("correct_attention", StreamKind::kElementwise, 2 * w_.bytes(queries(b)) + 16 * rows(b), w_.bytes(queries(b)) + 4 * rows(b), 2, {o, lse, part, part_lse}, {});
+    forward("correct_attention", StreamKind::kElementwise, 2 * w_.bytes(outputs(b)) + 16 * rows(b), w_.bytes(outputs(b)) + 4 * rows(b), 2, {o, lse, part, part_lse}, {});
   }
 
   void play(TensorId kv, TensorId o, TensorId lse) {
@@ -143,8 +144,9 @@ class TransformerEngineRing : private Ring {
     const TensorId dout = w_.tape.gradient(o);
     std::vector<TensorId> reads = {dout, q_, o, lse};
     if (b.queries < w_.s.queries) {
-      const TensorId halves = w_.activation("queries_outputs_half", 3 * queries(b));
-      w_.backward_stream("copy_queries", StreamKind::kCopy, w_.bytes(3 * queries(b)), w_.bytes(3 * queries(b)), 3, {q_, o, dout}, {halves});
+      const std::int64_t half = queries(b) + 2 * outputs(b);
+      const TensorId halves = w_.activation("queries_outputs_half", half);
+      w_.backward_stream("copy_queries", StreamKind::kCopy, w_.bytes(half), w_.bytes(half), 3, {q_, o, dout}, {halves});
       reads = {halves, lse};
     }
     if (b.keys < w_.s.queries) {
@@ -183,7 +185,7 @@ class PyTorchRing : private Ring {
   using Ring::Ring;
 
   TensorId write() {
-    const TensorId lse = w_.tape.tensor("log_sum_exp", 4 * rows_), sum = w_.tape.tensor("attention_output_fp32", 4 * n_), o = w_.activation("attention_output", n_);
+    const TensorId lse = w_.tape.tensor("log_sum_exp", 4 * rows_), sum = w_.tape.tensor("attention_output_fp32", 4 * out_), o = w_.activation("attention_output", out_);
     const int arriving = w_.tape.ticket();
     const TensorId packed = w_.activation("keys_values", own_), all = w_.activation("keys_values_gathered", own_ * steps_);
     forward("pack_kv", StreamKind::kCopy, w_.bytes(own_), w_.bytes(own_), 1, {k_, v_}, {packed});
@@ -193,8 +195,8 @@ class PyTorchRing : private Ring {
       const Block b = block(w_, j);
       if (b.queries == 0) continue;
       const std::vector<TensorId> reads = j == 0 ? std::vector<TensorId>{q_, k_, v_} : std::vector<TensorId>{q_, all};
-      const TensorId part = w_.activation("attention_output_of_step", queries(b));
-      const std::int64_t m = queries(b), e = w_.bytes(1);
+      const TensorId part = w_.activation("attention_output_of_step", outputs(b));
+      const std::int64_t m = outputs(b), e = w_.bytes(1);
       if (j == 0) {
         w_.tape.forward({"attention", work(b, false)}, reads, {part, lse}, kCoreAttention);
         forward("widen_attention", StreamKind::kCast, e * m, 4 * m, 1, {part}, {sum});
@@ -204,10 +206,10 @@ class PyTorchRing : private Ring {
       w_.tape.forward({"attention", work(b, false)}, reads, {part, part_lse}, kCoreAttention);
       // out - sigmoid(lse' - lse) (out - out'): a cast, two differences and a product in fp32, four kernels over rows; half of the
       // sequence is put back by a copy of the whole.
-      const std::int64_t whole = m < n_ ? 4 * n_ : 0;
-      forward("merge_attention", StreamKind::kElementwise, (20 + e) * m + 32 * rows(b) + whole, 16 * m + 16 * rows(b) + whole, m < n_ ? 9 : 8, {sum, lse, part, part_lse}, {wide});
+      const std::int64_t whole = m < out_ ? 4 * out_ : 0;
+      forward("merge_attention", StreamKind::kElementwise, (20 + e) * m + 32 * rows(b) + whole, 16 * m + 16 * rows(b) + whole, m < out_ ? 9 : 8, {sum, lse, part, part_lse}, {wide});
     }
-    forward("narrow_attention", StreamKind::kCast, 4 * n_, w_.bytes(n_), 1, {sum}, {o}, kAttentionResult);
+    forward("narrow_attention", StreamKind::kCast, 4 * out_, w_.bytes(out_), 1, {sum}, {o}, kAttentionResult);
     w_.tape.on_backward([ring = *this, o, lse]() mutable { ring.play(o, lse); });
     return o;
   }

@@ -22,7 +22,7 @@ TensorId Tape::tensor(std::string name, std::int64_t bytes) {
 TensorId Tape::input(std::int64_t bytes) { return input_ = tensor("input", bytes); }
 
 void Tape::forward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions regions) {
-  forward_.push_back({std::move(op), reads, makes, regions, false});
+  forward_.push_back({std::move(op), reads, makes, regions | inside_, false});
 }
 
 void Tape::backward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, bool weight_gradient) {
@@ -67,15 +67,15 @@ Tape::Marks Tape::needed_by_backward() const {
   return needed;
 }
 
-/// Results of a core attention that is recomputed stay where something outside needs them: checkpointing keeps a function's output
-/// (Megatron core recompute of core_attn). Norms and activations are recomputed without their output.
-Tape::Marks Tape::kept_outputs(const Marks& needed) const {
+/// Results of a core attention or of a prediction module that is recomputed stay where something outside needs them: checkpointing keeps a
+/// function's output (Megatron core recompute of core_attn). Norms and activations are recomputed without their output.
+Tape::Marks Tape::kept_outputs(const Marks& needed, Regions region) const {
   Marks kept(tensors_.size(), false);
   for (const Step& producer : forward_) {
-    if ((producer.regions & kCoreAttention) == 0) continue;
+    if ((producer.regions & region) == 0) continue;
     for (const TensorId t : producer.makes) {
       const bool leaves = std::any_of(forward_.begin(), forward_.end(), [&](const Step& s) {
-        return (s.regions & kCoreAttention) == 0 && std::find(s.reads.begin(), s.reads.end(), t) != s.reads.end();
+        return (s.regions & region) == 0 && std::find(s.reads.begin(), s.reads.end(), t) != s.reads.end();
       });
       kept[at(t)] = leaves && needed[at(t)];
     }
@@ -125,7 +125,8 @@ Tape::Rerun Tape::plan(const RecomputePolicy& policy, const Marks& needed) const
     r.kept[at(input_)] = true;
     rerun = rerun_for_every_other_matmul(needed, r.kept);
   } else if (policy.regions != kNoRegion) {
-    const Marks outputs = (policy.regions & kCoreAttention) != 0 ? kept_outputs(needed) : Marks(tensors_.size(), false);
+    const Regions checkpoints = policy.regions & (kCoreAttention | kPredictionModule);
+    const Marks outputs = checkpoints != kNoRegion ? kept_outputs(needed, checkpoints) : Marks(tensors_.size(), false);
     for (std::size_t i = 0; i < forward_.size(); ++i) {
       rerun[i] = (forward_[i].regions & policy.regions) != 0;
       if (!rerun[i]) continue;

@@ -21,7 +21,7 @@ inline constexpr TensorId kNoTensor = -1;
 
 /// Parts of a layer that selective recompute may name. An operation can belong to several.
 using Regions = unsigned;
-inline constexpr Regions kNoRegion = 0, kNormRegion = 1, kCoreAttention = 2, kMlpActivation = 4, kMlp = 8, kMoeActivation = 16, kMlaUpProjection = 32;
+inline constexpr Regions kNoRegion = 0, kNormRegion = 1, kCoreAttention = 2, kMlpActivation = 4, kMlp = 8, kMoeActivation = 16, kMlaUpProjection = 32, kPredictionModule = 256;
 /// Marks of what operators of several steps return: attention, for others or for itself; a reduce-scatter. No recompute names them.
 inline constexpr Regions kAttentionResult = 64, kScatterResult = 128;
 
@@ -42,6 +42,8 @@ class Tape {
   TensorId input(std::int64_t bytes);
 
   void forward(Operation op, const std::vector<TensorId>& reads, const std::vector<TensorId>& makes, Regions regions = kNoRegion);
+  /// Operations written from here on belong to these regions too.
+  void inside(Regions regions) { inside_ = regions; }
   /// A ticket for a communication that runs beside what follows; forward and backward steps may use it once each.
   int ticket() { return tickets_++; }
   /// Runs when the tape is played back; may call gradient, backward, add_gradient.
@@ -92,7 +94,7 @@ class Tape {
   void file_tensors(const Rerun& rerun, const Marks& needed, TensorId output, Layer& layer) const;
   [[nodiscard]] std::vector<Life> lives(const std::vector<Step>& steps) const;
   [[nodiscard]] Marks needed_by_backward() const;
-  [[nodiscard]] Marks kept_outputs(const Marks& needed) const;
+  [[nodiscard]] Marks kept_outputs(const Marks& needed, Regions region) const;
   [[nodiscard]] Marks rerun_for_every_other_matmul(const Marks& needed, Marks& kept) const;
   [[nodiscard]] int last_backward_use(TensorId t) const;
 
@@ -109,6 +111,7 @@ class Tape {
   Trained trained_ = Trained::kAll;
   bool frozen_ = false;  ///< weight gradients of the play that runs are left out
   int tickets_ = 0;
+  Regions inside_ = kNoRegion;
   TensorId input_ = kNoTensor;
   TensorId output_gradient_ = kNoTensor;
 };

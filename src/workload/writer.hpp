@@ -84,7 +84,9 @@ class Writer {
   TensorId latent_attention(const LinearInput& in);
   TensorId mlp(const LinearInput& in) { return mlp(in, "", s.ffn); }
   /// ffn: local width. name: in front of the operations' names.
-  TensorId mlp(const LinearInput& in, const std::string& name, std::int64_t ffn);
+  TensorId mlp(const LinearInput& in, const std::string& name, std::int64_t ffn) { return mlp_down(mlp_up(in, name, ffn), name, ffn); }
+  LinearInput mlp_up(const LinearInput& in, const std::string& name, std::int64_t ffn);
+  TensorId mlp_down(const LinearInput& activated, const std::string& name, std::int64_t ffn) { return row_parallel(name + "down", activated, ffn, kMlp); }
   TensorId experts(const LinearInput& in);
 
   /// A forward attention kernel on this rank's heads.
@@ -140,10 +142,13 @@ class Writer {
   /// A product per local expert over rows that lie expert by expert (experts.cpp).
   void grouped(const LinearInput& in, std::int64_t in_width, const Product& product, const std::vector<std::int64_t>& rows);
   Comm token_comm(std::int64_t copies, double element_bytes, bool combine) const;
-  TensorId exchange(const std::string& name, TensorId x, std::int64_t sent, std::int64_t received, std::int64_t busiest, bool combine);
+  /// What stands between an exchange's issue and its wait; none: the compute stream does nothing else.
+  using Between = std::function<void()>;
+  TensorId exchange(const std::string& name, TensorId x, std::int64_t sent, std::int64_t received, std::int64_t busiest, bool combine, const Between& between);
   TensorId gather_tokens(const std::string& name, TensorId x, bool before);
   TensorId reorder(const std::string& name, TensorId x, std::int64_t rows_in, std::int64_t rows_out, int launches);
   TensorId route(const LinearInput& in, std::int64_t copies);
+  TensorId gate_shared(const LinearInput& in, TensorId shared);
   TensorId share_rows(TensorId x, std::int64_t received, std::int64_t busiest, bool before);
   TensorId add_weighted(TensorId copies, TensorId weights, std::int64_t from, std::int64_t to, int launches);
   TensorId gather(const std::string& name, TensorId shard_tensor, std::int64_t bytes, Regions regions);

@@ -260,6 +260,20 @@ TEST_CASE("context parallelism needs kernels that merge, whole pieces of the seq
   math.flash_attention = false;
   CHECK(refusals({.parallelism = R"({"cp": 4})", .training = math}) ==
         Lines{"job.json:/training/attention: \"math\" attention cannot cross cp 4 context-parallel ranks; use \"flash\" or cp 1"});
+  workload::Model local = gpt();
+  local.sliding_window = 512;
+  CHECK(refusals({.parallelism = R"({"cp": 4})", .model = local}) ==
+        Lines{"job.json:/parallelism/cp_method: layers that see a window of the sequence gather keys or cross ranks by heads; use all_gather or ulysses, or cp 1"});
+  CHECK(refusals({.parallelism = R"({"cp": 4, "cp_method": "all_gather"})", .model = local}).empty());
+  local.sliding_window.reset();
+  local.attention_chunk = 512;
+  CHECK(refusals({.parallelism = R"({"cp": 4, "cp_method": "all_gather"})", .model = local}) ==
+        Lines{"job.json:/parallelism/cp_method: layers that see a chunk of the sequence cross context-parallel ranks by heads; use ulysses, or cp 1"});
+  workload::Model latent = gpt();
+  latent.mla.emplace();
+  CHECK(refusals({.parallelism = R"({"cp": 4, "cp_method": "ulysses"})", .model = latent}) ==
+        Lines{"job.json:/parallelism/cp_method: latent attention, whose keys and values differ in size, goes around a ring; use ring, or cp 1"});
+  CHECK(refusals({.parallelism = R"({"cp": 4})", .model = latent}).empty());
   workload::Training odd = batch_of(1536);
   odd.sequence_length = 2052;
   for (const char* method : {"ring", "all_gather"}) {
@@ -302,6 +316,9 @@ TEST_CASE("experts need a grid of their own that fits ranks, experts and stages"
   CHECK(refusals({.parallelism = R"({"etp": 2})", .model = m}) ==
         Lines{"job.json:/parallelism/etp: 2 ranks cannot share an expert's width 1023 evenly; use a divisor of it (1, 3, 11)"});
   m.moe->expert_ffn = 1024;
+  m.mlp_bias = true;
+  CHECK(refusals({.parallelism = R"({"etp": 2})", .model = m}) == Lines{"job.json:/parallelism/etp: experts with biases are whole on a rank; use 1 instead of 2"});
+  m.mlp_bias = false;
   CHECK(refusals({.parallelism = R"({"tp": 2, "sp": false, "ep": 4})", .model = m}) ==
         Lines{"job.json:/parallelism/sp: experts beside tp 2 need sequence parallelism, or every rank would send the same tokens; use sp true or tp 1"});
   CHECK(refusals({.parallelism = R"({"pp": 2, "ep": 4, "order": ["tp", "cp", "ep", "pp", "dp"]})", .model = m}) ==
@@ -312,9 +329,41 @@ TEST_CASE("experts need a grid of their own that fits ranks, experts and stages"
   CHECK(p->ep_dispatch == workload::ExpertDispatch::kDeepEp);
 }
 
-TEST_CASE("what the format knows and the plan does not build is refused as not built yet") {
-  CHECK(refusals({.parallelism = R"({"overlap": {"ep": true}})"}) ==
-        Lines{"job.json:/parallelism/overlap/ep: true is not built yet; use false"});
+TEST_CASE("exchanges run under another pass where a schedule has pairs of passes, and under shared experts where there are any") {
+  CHECK(refusals({.parallelism = R"({"overlap": {"ep": true, "shared_experts": true}})"}) ==
+        Lines{"job.json:/parallelism/overlap/shared_experts: the model has no experts; use false", "job.json:/parallelism/overlap/ep: the model has no experts; use false"});
+  workload::Model m = gpt();
+  workload::Moe& moe = m.moe.emplace();
+  moe.experts = 8;
+  moe.experts_per_token = 2;
+  moe.expert_ffn = 1024;
+  CHECK(refusals({.parallelism = R"({"overlap": {"ep": true}})", .model = m}) ==
+        Lines{"job.json:/parallelism/overlap/ep: one rank holds all experts, so that there is no exchange; use false, or ep 2 or more"});
+  CHECK(refusals({.parallelism = R"({"ep": 4, "ep_dispatch": "all_gather", "overlap": {"ep": true}})", .model = m}) ==
+        Lines{"job.json:/parallelism/overlap/ep: all_gather has no exchange that could run under anything; use false, or ep_dispatch all_to_all"});
+  CHECK(refusals({.parallelism = R"({"ep": 4, "overlap": {"shared_experts": true}})", .model = m}) ==
+        Lines{"job.json:/parallelism/overlap/shared_experts: the model has no shared experts; use false"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "ep": 4, "p2p": "overlapped", "overlap": {"ep": true}})", .model = m}) ==
+        Lines{"job.json:/parallelism/overlap/ep: 1f1b computes no forward pass beside a backward one; use interleaved_1f1b, dualpipe or dualpipe_v, or false"});
+  CHECK(refusals({.parallelism = R"({"pp": 4, "vp": 2, "ep": 4, "overlap": {"ep": true}})", .model = m}) ==
+        Lines{"job.json:/parallelism/p2p: pairs of passes wait for messages of both directions, which blocking calls cannot; use \"overlapped\""});
+  m.moe->shared_ffn = 1024;
+  CHECK(refusals({.parallelism = R"({"ep": 4, "overlap": {"ep": true, "shared_experts": true}})", .model = m}) ==
+        Lines{"job.json:/parallelism/overlap/shared_experts: the exchanges run under another microbatch already; use one of overlap.ep and overlap.shared_experts"});
+  workload::Training full = batch_of(1536);
+  full.recompute.mode = workload::RecomputeMode::kFull;
+  CHECK(refusals({.parallelism = R"({"ep": 4, "overlap": {"ep": true}})", .model = m, .training = full}) ==
+        Lines{"job.json:/parallelism/overlap/ep: a layer that is recomputed whole has its exchanges a third time, under nothing; use false, or recompute selective or none"});
+  CHECK(read({.parallelism = R"({"ep": 4, "overlap": {"ep": true}})", .model = m})->overlap_ep);
+  CHECK(read({.parallelism = R"({"ep": 4, "overlap": {"shared_experts": true}})", .model = m})->overlap_shared_experts);
+}
+
+TEST_CASE("a prediction module's projection is cut by columns") {
+  workload::Model m = gpt();
+  m.mtp_layers = 1;
+  m.hidden = 12289;
+  CHECK(refusals({.parallelism = R"({"tp": 2, "sp": true})", .model = m}) ==
+        Lines{"job.json:/parallelism/tp: 2 ranks cannot share the 12289 columns of a prediction module's projection evenly; use a divisor of 12289 (1)"});
 }
 
 TEST_CASE("sizes below one and orders with a missing axis are refused before anything divides by them") {

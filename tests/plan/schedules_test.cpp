@@ -45,6 +45,38 @@ TEST_CASE("the registry names every schedule once") {
   CHECK(names.size() == schedules().size());
 }
 
+TEST_CASE("in pairs a stage runs one pass more ahead, no pair's backward pass is of its forward, and the lists run to their end") {
+  for (std::int64_t stages = 1; stages <= 8; ++stages) {
+    for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
+      for (std::int64_t chunks = stages == 1 ? 1 : 2; chunks <= (stages == 1 ? 1 : 4); ++chunks) {
+        Parallelism p = pipe(stages == 1 ? Schedule::k1F1B : Schedule::kInterleaved1F1B, stages, chunks);
+        const std::int64_t m = rounds * stages, count = m * chunks;
+        const auto plain = schedule_orders(p, m);
+        p.overlap_ep = true;
+        const auto pairs = schedule_orders(p, m);
+        INFO(stages << " stages, " << chunks << " chunks, " << m << " microbatches");
+        REQUIRE(check_orders(shape_of(p, m), pairs).empty());
+        for (std::size_t s = 0; s < pairs.size(); ++s) {
+          const auto ahead = [](const std::vector<ScheduleEntry>& order) {
+            return std::find_if(order.begin(), order.end(), [](const ScheduleEntry& e) { return e.pass == Pass::kBackward; }) - order.begin();
+          };
+          // The first backward pass stands behind the warm-up and its pair's forward.
+          CHECK(ahead(pairs[s]) == std::min<std::int64_t>(count, ahead(plain[s]) + 1));
+          std::int64_t paired = 0;
+          for (std::size_t k = 0; k + 1 < pairs[s].size(); ++k) {
+            if (!pairs[s][k].with_next) continue;
+            ++paired;
+            CHECK(pairs[s][k].pass == Pass::kForward);
+            CHECK(pairs[s][k + 1].pass == Pass::kBackward);
+            CHECK((pairs[s][k].microbatch != pairs[s][k + 1].microbatch || pairs[s][k].chunk != pairs[s][k + 1].chunk));
+          }
+          CHECK(paired == std::max<std::int64_t>(0, count - ahead(plain[s])));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("every order list holds every pass of every microbatch and chunk once, forward before backward") {
   every_pipe([](const Parallelism& p, std::int64_t m) {
     const auto orders = schedule_orders(p, m);

@@ -35,11 +35,8 @@ const std::vector<OneValue>& one_value_so_far() {
   static const char* const kNotBuilt = "not built yet";
   static const std::vector<OneValue> all = {
       {"/model/family", "spiking", "unknown value \"spiking\"; known are transformer, encoder"},
-      {"/model/mtp_layers", "1", kNotBuilt},
       {"/training/offload/activations", "0.5", kNotBuilt},
       {"/training/loss/kind", "mse", "expected \"cross_entropy\""},
-      {"/parallelism/overlap/ep", "true", kNotBuilt},
-      {"/stack/defaults/overlap/ep", "true", kNotBuilt},
   };
   return all;
 }

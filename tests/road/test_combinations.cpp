@@ -40,6 +40,9 @@ const char* const kLatent = R"({"schema": "orrery/model/1", "name": "small laten
   "gated_mlp": true, "activation": "silu", "heads": 16, "vocab": 32000, "tied_embeddings": false, "norm": "rms", "position": "rotary",
   "mla": {"q_lora_rank": 384, "kv_lora_rank": 128, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64},
   "moe": {"experts": 8, "experts_per_token": 2, "expert_ffn": 1024, "load": {"zipf": 0.5}}})";
+const char* const kModules = R"({"schema": "orrery/model/1", "name": "small modules", "family": "transformer", "layers": 16, "hidden": 1024, "ffn_hidden": 4096,
+  "gated_mlp": true, "activation": "silu", "heads": 16, "kv_heads": 8, "head_dim": 64, "vocab": 32000, "tied_embeddings": false, "norm": "rms", "position": "rotary", "mtp_layers": 2,
+  "moe": {"experts": 8, "experts_per_token": 2, "expert_ffn": 1024, "shared_experts": 1, "shared_gate": true}})";
 const char* const kLocal = R"({"schema": "orrery/model/1", "name": "small local", "family": "transformer", "layers": 16, "hidden": 1024, "ffn_hidden": 4096,
   "gated_mlp": true, "activation": "gelu", "heads": 16, "kv_heads": 8, "head_dim": 64, "vocab": 32000, "tied_embeddings": true, "norm": "rms", "position": "rotary",
   "post_norms": true, "qk_norm": true, "sliding_window": 512, "global_every": 2, "attn_softcap": 50, "final_softcap": 30})";
@@ -70,7 +73,7 @@ std::vector<Factor> factors() {
   return {
       {"family", {{"dense", set({{"model", kDense}})}, {"tied", set({{"model", kTied}})}, {"local", set({{"model", kLocal}})}, {"moe", set({{"model", kMoe}})},
                   {"moe ep2", set({{"model", kMoe}, {"parallelism.ep", "2"}})}, {"moe ep2 etp2", set({{"model", kMoe}, {"parallelism.ep", "2"}, {"parallelism.etp", "2"}})},
-                  {"latent ep4", set({{"model", kLatent}, {"parallelism.ep", "4"}})}, {"encoder", set({{"model", kEncoder}})},
+                  {"modules", set({{"model", kModules}, {"parallelism.ep", "2"}})}, {"latent ep4", set({{"model", kLatent}, {"parallelism.ep", "4"}})}, {"encoder", set({{"model", kEncoder}})},
                   {"encoder-decoder", set({{"model", kEncoderDecoder}})}, {"patches", set({{"model", kPatches}, {"training.sequence_length", "1024"}})},
                   {"diffusion", set({{"model", kDiffusion}, {"training.sequence_length", "1024"}})}, {"maps", set({{"model", kMaps}, {"training.sequence_length", "1"}})},
                   {"hybrid", set({{"model", kHybrid}})}, {"images", set({{"model", kImages}})},
@@ -82,6 +85,7 @@ std::vector<Factor> factors() {
       {"cp", {{"1", set({{"parallelism.cp", "1"}})}, {"ring", set({{"parallelism.cp", "2"}, {"parallelism.cp_method", "ring"}})},
               {"naive", set({{"parallelism.cp", "2"}, {"parallelism.cp_method", "ring_naive"}})}, {"gather", set({{"parallelism.cp", "2"}, {"parallelism.cp_method", "all_gather"}})},
               {"ulysses", set({{"parallelism.cp", "2"}, {"parallelism.cp_method", "ulysses"}})}}},
+      {"exchanges", {{"alone", {}}, {"under passes", set({{"parallelism.overlap.ep", "true"}})}, {"under shared", set({{"parallelism.overlap.shared_experts", "true"}})}}},
       {"zero", {{"0", set({{"parallelism.zero", "0"}})}, {"1", set({{"parallelism.zero", "1"}})}, {"2", set({{"parallelism.zero", "2"}})}, {"3", set({{"parallelism.zero", "3"}})}}},
       {"recompute", {{"none", set({{"training.recompute", "none"}})}, {"selective", set({{"training.recompute", "selective"}})}, {"full", set({{"training.recompute", "full"}})}}},
       {"precision", {{"bf16", set({{"training.precision", "bf16"}})}, {"fp16", set({{"training.precision", "fp16"}})}, {"tf32", set({{"training.precision", "tf32"}})},

@@ -49,8 +49,14 @@ constexpr Exact kExact[] = {
     {"Command", "command-r-plus-104b", 103810674688, kIndex},
     {"DeepSeek", "deepseek-llm-7b", 6910365696, kIndex},
     {"DeepSeek", "deepseek-coder-33b", 33342991360, kIndex},
+    {"DeepSeek", "deepseek-v2-lite", 15706484224, kIndex},
+    {"DeepSeek", "deepseek-v2", 235741434880, kIndex},
     {"DeepSeek", "deepseek-v3", 671026419200, kIndex},
     {"Mixtral", "mixtral-8x7b", 46702792704, kIndex},
+    {"Mixtral", "mixtral-8x22b", 140620634112, kIndex},
+    {"gpt-oss", "gpt-oss-20b", 20914757184, kIndex},
+    {"gpt-oss", "gpt-oss-120b", 116829156672, kIndex},
+    {"DBRX", "dbrx", 131596523520, kIndex},
     {"Falcon", "falcon-rw-1b", 1311625216, kIndex},
     {"Falcon", "falcon-7b", 6921720704, kIndex},
     {"Falcon", "falcon-40b", 41303293952, kIndex},
@@ -109,6 +115,7 @@ constexpr Exact kExact[] = {
     {"OLMo", "olmo-2-7b", 7298617344, kIndex},
     {"OLMo", "olmo-2-13b", 13716198400, kIndex},
     {"OLMo", "olmo-2-32b", 32234279936, kIndex},
+    {"OLMo", "olmoe-1b-7b", 6919161856, kIndex},
     {"OPT", "opt-125m", 125239296, kIndex},
     {"OPT", "opt-1.3b", 1315758080, kIndex},
     {"OPT", "opt-2.7b", 2651596800, kIndex},
@@ -133,6 +140,9 @@ constexpr Exact kExact[] = {
     {"Qwen", "qwen3-32b", 32762123264, kIndex},
     {"Qwen", "qwen2.5-32b", 32763876352, kIndex},
     {"Qwen", "qwen2.5-72b", 72706203648, kIndex},
+    {"Qwen", "qwen1.5-moe-a2.7b", 14315784192, kIndex},
+    {"Qwen", "qwen3-30b-a3b", 30532122624, kIndex},
+    {"Qwen", "qwen3-235b-a22b", 235093634560, kIndex},
     {"SmolLM", "smollm2-135m", 134515008, kIndex},
     {"SmolLM", "smollm2-360m", 361821120, kIndex},
     {"SmolLM", "smollm2-1.7b", 1711376384, kIndex},
@@ -155,6 +165,10 @@ struct WithImages {
   std::int64_t total, hidden;
 };
 constexpr WithImages kWithImages[] = {{"gemma-3-4b", 4300079472, 2560}, {"gemma-3-12b", 12187325040, 3840}, {"gemma-3-27b", 27432406640, 5376}};
+
+/// Llama 4's encoder of images and its projection (transformers models/llama4/configuration_llama4.py, both checkpoints alike): patches, class and
+/// positions, two norms of 1408, 34 layers of 1408 with an MLP of 5632 and biases, the adapter 5632 -> 4096 -> 4096 and 4096 -> 5120.
+constexpr std::int64_t kLlama4Images = 588 * 1408 + 1408 + 577 * 1408 + 4 * 1408 + 34 * (4 * (1408 * 1408 + 1408) + 2 * 1408 * 5632 + 5632 + 1408 + 4 * 1408) + 5632 * 4096 + 4096 * 4096 + 4096 * 5120;
 
 struct Rounded {
   const char* name;
@@ -183,7 +197,7 @@ constexpr Rounded kRounded[] = {
     {"megatron-22b", 22, 0.5},
     {"megatron-175b", 175, 0.5},
     // names: Falcon 180B (its index counts the tied matrix twice: 179.5), OPT (arXiv:2205.01068, table 1), DeepSeek LLM
-    // (arXiv:2401.02954), MPT-30B's card, Minitron (arXiv:2407.14679), Stable LM 2 12B's card, Command R7B's card (8 with its embedding)
+    // (arXiv:2401.02954), MPT-30B's card, Minitron (arXiv:2407.14679), Stable LM 2 12B's card, Command R7B's card (8 with its embedding), Qwen2-57B-A14B's repository page
     {"opt-66b", 66, 0.5},
     {"deepseek-llm-67b", 67, 0.5},
     {"mpt-30b", 30, 0.5},
@@ -191,6 +205,7 @@ constexpr Rounded kRounded[] = {
     {"minitron-8b", 8.27, 0.005},
     {"stablelm-2-12b", 12.1, 0.05},
     {"command-r7b", 8, 0.05},
+    {"qwen2-57b-a14b", 57.4, 0.05},
     {"olmo-2-1b", 1.48, 0.005},
 };
 
@@ -211,6 +226,28 @@ TEST_CASE("what a checkpoint holds beside its encoder of images is the decoder o
   for (const WithImages& w : kWithImages) {
     INFO(w.name);
     CHECK(count(load(w.name), 2048, true).parameters == w.total - 416866032 - (w.hidden * 1152 + 1152));
+  }
+}
+
+TEST_CASE("Llama 4's decoders are its checkpoints less the encoder of images") {
+  CHECK(count(load("llama-4-scout"), 2048, true).parameters == 108641793536 - kLlama4Images);
+  CHECK(count(load("llama-4-maverick"), 2048, true).parameters == 401583781376 - kLlama4Images);
+}
+
+TEST_CASE("parameters that a token visits are those that reports print as active") {
+  // Jiang et al. (arXiv:2401.04088); Mistral AI on 8x22B; arXiv:2405.04434; arXiv:2412.19437 (a look-up visits
+  // one row of the embedding, which it leaves out); Qwen3's and Llama 4's cards; arXiv:2409.02060, table 1; DBRX's announcement;
+  // gpt-oss' card (arXiv:2508.10925, table 1).
+  struct Row {
+    const char* name;
+    double billions, half_unit;
+    bool without_embedding = false;
+  };
+  for (const Row& r : {Row{"mixtral-8x7b", 12.9, 0.05}, Row{"mixtral-8x22b", 39, 0.5}, Row{"deepseek-v2", 21, 0.5}, Row{"deepseek-v3", 37, 0.5, true}, Row{"qwen3-30b-a3b", 3.3, 0.06},
+                       Row{"qwen3-235b-a22b", 22, 0.5}, Row{"llama-4-scout", 17, 0.5}, Row{"llama-4-maverick", 17, 0.5}, Row{"qwen1.5-moe-a2.7b", 2.7, 0.05}, Row{"qwen2-57b-a14b", 14, 0.5}, Row{"gpt-oss-20b", 3.61, 0.005, true}, Row{"gpt-oss-120b", 5.13, 0.005, true}, Row{"olmoe-1b-7b", 1.3, 0.05}, Row{"dbrx", 36, 0.5}}) {
+    INFO(r.name);
+    const ModelCounts c = count(load(r.name), 2048, true);
+    CHECK(std::abs(static_cast<double>(c.active_parameters - (r.without_embedding ? c.embedding_parameters : 0)) / 1e9 - r.billions) <= r.half_unit);
   }
 }
 
@@ -262,5 +299,5 @@ TEST_CASE("every file of the catalogue is a model with heads that share, and mak
     CHECK(parameters == count(m, one.sequence, true).parameters);
     ++files;
   }
-  CHECK(files >= 130);
+  CHECK(files >= 193);
 }

@@ -70,6 +70,71 @@ TEST_CASE("zigzag pieces give every rank the same attention to the token, with a
   }
 }
 
+TEST_CASE("windows gather the keys that a piece reaches: all ranks together do the attention of the sequence") {
+  for (const std::int64_t window : {512, 3000, 100000}) {
+    Model m = llama3_8b();
+    m.sliding_window = window;
+    const auto layer = [&](std::int64_t cp, std::int64_t rank) {
+      Shard shard{.micro_batch = 1, .sequence = 16384, .cp = cp};
+      shard.cp_method = CpMethod::kAllGather;
+      shard.cp_rank = rank;
+      return make_layer(LayerKind::kDecoder, m, Training{}, shard, StackKernels{}, block_of(m, 0));
+    };
+    const Layer whole = layer(1, 0);
+    for (const std::int64_t cp : {2, 4, 8}) {
+      double forward = 0, backward = 0;
+      for (std::int64_t rank = 0; rank < cp; ++rank) {
+        const Layer part = layer(cp, rank);
+        forward += work(part.forward).attention;
+        backward += work(part.backward).attention;
+        const std::int64_t piece = 16384 / (2 * cp);
+        for (const Attention& a : kernels_of(part.forward)) CHECK(a.seq_kv <= std::max(piece + window, piece));
+      }
+      CHECK(forward == Approx(work(whole.forward).attention).epsilon(1e-12));
+      CHECK(backward == Approx(work(whole.backward).attention).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("latent attention goes around a ring with keys and values of their own sizes") {
+  Model m = llama(2, 2048, 16, 8192);
+  m.mla = Mla{512, 256, 128, 64, 128};
+  m.kv_heads = 16;
+  m.head_dim = 192;
+  for (const bool pytorch : {false, true}) {
+    StackKernels kernels;
+    kernels.pytorch_ring = pytorch;
+    const auto layer = [&](std::int64_t cp, std::int64_t rank) {
+      Shard shard{.micro_batch = 1, .sequence = 8192, .cp = cp};
+      shard.cp_rank = rank;
+      return make_layer(LayerKind::kDecoder, m, Training{}, shard, kernels);
+    };
+    const Layer whole = layer(1, 0);
+    double forward = 0, backward = 0;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      forward += work(layer(4, rank).forward).attention;
+      backward += work(layer(4, rank).backward).attention;
+    }
+    CHECK(forward == work(whole.forward).attention);
+    CHECK(backward == work(whole.backward).attention);
+    CHECK(work(layer(4, 0).forward).gemm * 4 == work(whole.forward).gemm);
+    // A block of 2,048 tokens: keys of 192 and values of 128 a head, in 16 bits.
+    const std::int64_t block = 2048 * 16 * (192 + 128) * 2;
+    const Layer part = layer(4, 1);
+    if (pytorch) {
+      CHECK(exchanges(part.forward, CommKind::kAllGather).front().bytes == 4 * block);
+      CHECK(exchanges(part.backward, CommKind::kSendRecv).front().bytes == 2 * block);
+    } else {
+      REQUIRE(exchanges(part.forward, CommKind::kSendRecv).size() == 3);
+      CHECK(exchanges(part.forward, CommKind::kSendRecv).front().bytes == block);
+    }
+    const Operation* attention = find(part.forward, "attention");
+    REQUIRE(attention != nullptr);
+    CHECK(std::get<Attention>(attention->work).dim_qk == 192);
+    CHECK(std::get<Attention>(attention->work).dim_v == 128);
+  }
+}
+
 TEST_CASE("contiguous pieces give rank r (2r + 1)/c of the mean, the last one 1.875 of eight") {
   INFO("attn.cp.naive_imbalance, attn.cp.naive_eff");
   const double mean = work(decoder(CpMethod::kRing, 1, 0, 131072).forward).attention / 8;

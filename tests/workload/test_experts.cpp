@@ -192,10 +192,87 @@ TEST_CASE("recompute of the experts' activation drops its result alone") {
   CHECK(all - saved_bytes(moe_layer(m, shard, {}, t)) == 1024 * 4 * 512 * 2);
 }
 
+TEST_CASE("biases of experts: a column each, added to their own rows and summed over them; a token has those of the experts it visits") {
+  Model m = mixture(16, 4);
+  const Shard shard{.micro_batch = 1, .sequence = 1024};
+  const Layer plain = moe_layer(m, shard);
+  const ModelCounts without = count(m, 1024, true);
+  m.mlp_bias = true;
+  const Layer biased = moe_layer(m, shard);
+  const std::int64_t of_one = 2 * 512 + 1024;
+  CHECK(biased.parameters.experts - plain.parameters.experts == 16 * of_one);
+  CHECK(biased.parameters.replicated == plain.parameters.replicated);
+  const ModelCounts with = count(m, 1024, true);
+  CHECK(with.parameters - without.parameters == m.layers * 16 * of_one);
+  CHECK(with.active_parameters - without.active_parameters == m.layers * 4 * of_one);
+  CHECK(with.exact == without.exact);
+  const std::int64_t rows = 1024 * 4;
+  REQUIRE(find(biased.forward, "expert_down_bias") != nullptr);
+  CHECK(std::get<Stream>(find(biased.forward, "expert_down_bias")->work).read_bytes == rows * 1024 * 2);
+  CHECK(find(biased.forward, "expert_gate_up_bias") == nullptr);  // in the fused activation
+  CHECK(std::get<Stream>(find(biased.backward, "expert_gate_up_bias_gradient")->work).read_bytes == rows * 2 * 512 * 2);
+  CHECK(std::get<Stream>(find(biased.backward, "expert_down_bias_gradient")->work).read_bytes == rows * 1024 * 2);
+  StackKernels apart;
+  apart.fused_bias_activation = false;
+  CHECK(std::get<Stream>(find(moe_layer(m, shard, apart).forward, "expert_gate_up_bias")->work).write_bytes == rows * 2 * 512 * 2);
+  // Each rank has the biases of its own experts, and each expert's are a tensor.
+  const Shard ep4{.micro_batch = 1, .sequence = 1024, .ep = 4};
+  CHECK(moe_layer(m, ep4).parameters.experts * 4 == biased.parameters.experts);
+  const std::vector<std::int64_t> tensors = expert_tensors(m, ep4, true, moe_block());
+  CHECK(std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0}) == moe_layer(m, ep4).parameters.experts);
+}
+
+TEST_CASE("a gate of the shared experts is one row of scores, with a product of two FLOPs a weight and token") {
+  Model m = mixture(16, 4, 1024);
+  const Shard shard{.micro_batch = 1, .sequence = 1024};
+  const Layer open = moe_layer(m, shard);
+  const double before = count(m, 1024, true).exact;
+  m.moe->shared_gate = true;
+  const Layer gated = moe_layer(m, shard);
+  CHECK(gated.parameters.replicated - open.parameters.replicated == 1024);
+  CHECK(work(gated.forward).gemm - work(open.forward).gemm == 2.0 * 1024 * 1024);
+  CHECK(work(gated.backward).gemm - work(open.backward).gemm == 4.0 * 1024 * 1024);
+  CHECK(count(m, 1024, true).exact - before == 6.0 * 1024 * static_cast<double>(m.layers));
+  // Backward needs the ungated output and the gate: a state a token more, and a number.
+  CHECK(saved_bytes(gated) - saved_bytes(open) == (1024 * 1024 + 1024) * 2);
+  const std::vector<std::int64_t> tensors = parameter_tensors(LayerKind::kDecoder, m, shard, true, moe_block());
+  CHECK(std::find(tensors.begin(), tensors.end(), 1024) != tensors.end());
+}
+
+TEST_CASE("shared experts under the exchanges: the same work, each exchange waited for behind a part of them, backward as well") {
+  Model m = mixture(16, 4, 1024);
+  for (const ExpertDispatch dispatch : {ExpertDispatch::kAllToAll, ExpertDispatch::kDeepEp}) {
+    Shard shard{.micro_batch = 1, .sequence = 512, .ep = 4};
+    shard.dispatch = dispatch;
+    const Layer apart = moe_layer(m, shard);
+    shard.overlap_shared_experts = true;
+    const Layer beside = moe_layer(m, shard);
+    CHECK(work(beside.forward).gemm == work(apart.forward).gemm);
+    CHECK(work(beside.backward).gemm == work(apart.backward).gemm);
+    CHECK(comm_bytes(beside.forward, CommKind::kAllToAll, Axis::kEp) == comm_bytes(apart.forward, CommKind::kAllToAll, Axis::kEp));
+    CHECK(comm_bytes(beside.backward, CommKind::kAllToAll, Axis::kEp) == comm_bytes(apart.backward, CommKind::kAllToAll, Axis::kEp));
+    CHECK(saved_bytes(beside) == saved_bytes(apart));
+    const auto between = [](const std::vector<Operation>& operations, const std::string& from, const std::string& to, const std::string& name) {
+      const std::vector<std::string> all = names(operations);
+      const auto at = [&](const std::string& wanted) { return std::find(all.begin(), all.end(), wanted); };
+      return at(from) < at(name) && at(name) < at(to) && at(to) != all.end();
+    };
+    CHECK(between(beside.forward, "dispatch", "wait_dispatch", "shared_gate_up"));
+    CHECK(between(beside.forward, "dispatch", "wait_dispatch", "shared_activation"));
+    CHECK(between(beside.forward, "combine", "wait_combine", "shared_down"));
+    CHECK(between(beside.backward, "combine_backward", "wait_combine_backward", "shared_down_input_gradient"));
+    CHECK(between(beside.backward, "dispatch_backward", "wait_dispatch_backward", "shared_gate_up_input_gradient"));
+    CHECK_FALSE(between(beside.forward, "dispatch", "wait_dispatch", "expert_gate_up"));
+    CHECK(find(apart.forward, "wait_dispatch") == nullptr);
+  }
+}
+
 TEST_CASE("a mixture layer's memory balances, under every recipe and layout") {
   CHECK(rc::check("memory of experts balances", [] {
     Model m = mixture(16, *rc::gen::inRange<std::int64_t>(1, 9), *rc::gen::element<std::int64_t>(0, 512));
     m.gated_mlp = *rc::gen::arbitrary<bool>();
+    m.mlp_bias = *rc::gen::arbitrary<bool>();
+    m.moe->shared_gate = m.moe->shared_ffn > 0 && *rc::gen::arbitrary<bool>();
     m.moe->load = *rc::gen::element(ExpertLoad::kBalanced, ExpertLoad::kMultinomial, ExpertLoad::kZipf);
     m.moe->zipf = 2;
     Training t;
@@ -212,6 +289,7 @@ TEST_CASE("a mixture layer's memory balances, under every recipe and layout") {
     shard.ep = *rc::gen::element<std::int64_t>(1, 2, 8);
     shard.ep_rank = shard.ep - 1;
     shard.etp = *rc::gen::element<std::int64_t>(1, 2);
+    shard.overlap_shared_experts = *rc::gen::arbitrary<bool>();
     const Layer layer = moe_layer(m, shard, k, t);
     const auto within = [](const std::vector<Tensor>& tensors, const std::vector<Operation>& operations) {
       for (const Tensor& x : tensors) RC_ASSERT(0 <= x.alloc_at && x.alloc_at <= x.free_at && static_cast<std::size_t>(x.free_at) < operations.size());

@@ -44,7 +44,6 @@ TEST_CASE("DeepSeek-V3's FLOPs per token are Megatron's, without and with a pred
   // "flops.dsv3.mfu_to_flops_token": 38.94 % of 989.5 TFLOP/s on 2048 GPUs for 19.926 s over 15360 x 4096 tokens; "flops.dsv3.tokens_per_step": 272.8e9 a day.
   CHECK(0.3894 * 989.5e12 * 2048 * 19.926 / (15360.0 * 4096) == Approx(249925552207.0).epsilon(1e-9));
   CHECK(272.8e9 * 19.926 / 86400 == Approx(62914500.0).epsilon(1e-9));
-  CHECK(count(deepseek_v3(), 4096, true).parameters == count(m, 4096, true).parameters);  // modules are left out
 }
 
 TEST_CASE("Qwen3 235B's FLOPs per token give its published rate") {

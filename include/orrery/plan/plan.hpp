@@ -52,6 +52,8 @@ struct Parallelism {
   bool account_for_embedding = false, account_for_loss = false;
   workload::TpOverlap overlap_tp = workload::TpOverlap::kNone;
   bool overlap_grad_reduce = false, overlap_param_gather = false;
+  bool overlap_ep = false;  ///< exchanges of one microbatch's tokens run under another's compute
+  bool overlap_shared_experts = false;  ///< shared experts run under the exchanges of the routed ones
   Schedule schedule = Schedule::k1F1B;
   workload::ExpertDispatch ep_dispatch = workload::ExpertDispatch::kAllToAll;
   Placement placement = Placement::kLooped;    ///< the schedule's

@@ -18,9 +18,9 @@ inline constexpr std::uint32_t kNoEvent = std::numeric_limits<std::uint32_t>::ma
 /// it; blocking pipeline traffic too. The rest overlap and have streams of their own.
 enum class Stream : std::uint8_t {
   kCompute, kGradReduce, kParamGather, kForwardSend, kForwardReceive, kBackwardSend, kBackwardReceive, kUpForwardSend, kUpForwardReceive, kUpBackwardSend,
-  kUpBackwardReceive, kCopyOut, kCopyIn, kHostUpdate, kContext, kReplicaReduce, kTensor
+  kUpBackwardReceive, kCopyOut, kCopyIn, kHostUpdate, kContext, kReplicaReduce, kTensor, kExperts
 };
-inline constexpr std::size_t kStreams = 17;
+inline constexpr std::size_t kStreams = 18;
 const char* to_string(Stream s);
 
 enum class MemoryKind : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kBuffers, kFramework };

@@ -22,6 +22,7 @@ struct Shard {
   std::int64_t cp_rank = 0, ep_rank = 0; ///< which rank, where ranks of one group differ (see varies)
   bool sequence_parallel = false;
   TpOverlap tp_overlap = TpOverlap::kNone;
+  bool overlap_shared_experts = false;  ///< the shared experts run under the exchanges of the routed ones
   std::int64_t vocab_multiple = 1;  ///< the stack pads the vocabulary to a multiple of this times tp (layout.vocab_multiple)
   bool keeps_quantised_weights = true;  ///< quantised copies of weights are made once a step (false: in every pass; so with gathered parameters)
   bool frozen_weights = false;      ///< the layer passes gradients through and has none of its own
@@ -77,7 +78,8 @@ struct LayerParameters {
   }
 };
 
-enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead };  ///< kHead: final norm, output projection, loss
+/// kHead: final norm, output projection, loss. kPrediction: the multi-token prediction modules, which stand before it.
+enum class LayerKind : std::uint8_t { kEmbedding, kDecoder, kHead, kPrediction };
 
 /// One layer of one microbatch on one rank.
 ///

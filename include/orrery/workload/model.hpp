@@ -31,6 +31,7 @@ struct Moe {
   std::int64_t dense_layers = 0, every = 1;  ///< leading layers with an MLP; then every n-th layer has experts
   std::optional<double> capacity_factor;     ///< null: dropless
   std::optional<std::int64_t> group_limit;   ///< device groups that a token may visit
+  bool shared_gate = false;                  ///< the shared experts' output is multiplied by a sigmoid of one score a token (Qwen2-MoE)
   bool router_bias = false;                  ///< a score bias per expert (DeepSeek-V3's balancing without a loss)
   ExpertLoad load = ExpertLoad::kBalanced;
   double zipf = 0;

@@ -11,6 +11,7 @@ const Type& model_type() {
       member("expert_ffn", integer(), "width of one expert").required(),
       member("shared_experts", integer(0, 1 << 20), "experts that every token visits").otherwise(0),
       member("shared_ffn", integer(), "sum of the shared experts' widths").otherwise_text("shared_experts x expert_ffn"),
+      member("shared_gate", boolean(), "the shared experts' output is multiplied by a sigmoid of one score a token").otherwise(false),
       member("dense_layers", integer(0, 1 << 20), "leading layers without experts").otherwise(0),
       member("every", integer(1, 1 << 20), "every how many layers one has experts").otherwise(1),
       member("capacity_factor", positive(), "tokens an expert takes, over its balanced share; null: all that come"),
@@ -69,7 +70,7 @@ const Type& model_type() {
       member("attn_softcap", positive(), "attention scores pass c tanh(x/c)"),
       member("final_softcap", positive(), "logits pass c tanh(x/c)"),
       member("attention_sinks", boolean(), "a learned sink per head").otherwise(false),
-      member("mtp_layers", integer(0, 1 << 10), "multi-token prediction modules").otherwise(0).built({0}),
+      member("mtp_layers", integer(0, 1 << 10), "multi-token prediction modules").otherwise(0),
       member("moe", moe, "mixture of experts"),
       member("mla", mla, "multi-head latent attention"),
   }));

@@ -8,8 +8,8 @@ namespace orrery::plan {
 
 namespace {
 std::vector<ScheduleEntry> order(const Pipe& pipe, std::int64_t stage) {
-  const std::int64_t warm_up = std::min(pipe.microbatches, pipe.stages - stage - 1);
-  return one_forward_one_backward(pipe.microbatches, warm_up, [](std::int64_t k) { return forward(k); }, [](std::int64_t k) { return backward(k); });
+  const std::int64_t warm_up = std::min(pipe.microbatches, pipe.stages - stage - 1 + (pipe.pairs ? 1 : 0));
+  return one_forward_one_backward(pipe.microbatches, warm_up, [](std::int64_t k) { return forward(k); }, [](std::int64_t k) { return backward(k); }, pipe.pairs);
 }
 // arXiv:2104.04473 section 2.2: (p-1)/m over ideal time.
 double bubble_overhead(const Pipe& pipe) { return static_cast<double>(pipe.stages - 1) / static_cast<double>(pipe.microbatches); }

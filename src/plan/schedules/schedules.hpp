@@ -12,6 +12,7 @@ namespace orrery::plan {
 /// The pipeline as a generator sees it.
 struct Pipe {
   std::int64_t stages = 1, chunks = 1, microbatches = 1, group = 1;
+  bool pairs = false;  ///< a forward and a backward pass in turn are one pair, which must not need each other: one more forward ahead
 };
 
 using Orders = std::vector<std::vector<ScheduleEntry>>;
@@ -39,14 +40,16 @@ std::span<const ScheduleRow* const> schedules();
 const ScheduleRow& row_of(Schedule s);
 
 /// Appends the passes of a schedule that interleaves one forward and one backward after `warm_up` forwards and drains at the end.
-/// `at(k)` is the k-th (microbatch, chunk) of the forward sequence, `back(k)` of the backward one; both have `count` members.
+/// `at(k)` is the k-th (microbatch, chunk) of the forward sequence, `back(k)` of the backward one; both have `count` members. pairs: the
+/// two in turn are computed together.
 template <class Forward, class Backward>
-std::vector<ScheduleEntry> one_forward_one_backward(std::int64_t count, std::int64_t warm_up, Forward at, Backward back) {
+std::vector<ScheduleEntry> one_forward_one_backward(std::int64_t count, std::int64_t warm_up, Forward at, Backward back, bool pairs = false) {
   std::vector<ScheduleEntry> order;
   order.reserve(static_cast<std::size_t>(2 * count));
   for (std::int64_t k = 0; k < warm_up; ++k) order.push_back(at(k));
   for (std::int64_t k = warm_up; k < count; ++k) {
     order.push_back(at(k));
+    order.back().with_next = pairs;
     order.push_back(back(k - warm_up));
   }
   for (std::int64_t k = count - warm_up; k < count; ++k) order.push_back(back(k));
