@@ -144,7 +144,7 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
     }
   }
   const std::set<std::string> wholly_unbuilt = {
-      "/cluster/nccl", "/cluster/placement", "/jobs", "/model/mtp_layers",
+      "/cluster/nccl/tuner", "/cluster/placement", "/jobs", "/model/mtp_layers",
       "/parallelism/overlap/ep", "/training/adapter", "/training/offload/activations", "/stack/defaults/overlap/ep"};
   for (const std::string& pointer : wholly_unbuilt) {
     CAPTURE(pointer);
