@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "common.hpp"
+#include "compare_log.hpp"
 #include "orrery/base/checked.hpp"
 #include "orrery/base/text.hpp"
 #include "orrery/simulate/collectives.hpp"
@@ -84,7 +85,7 @@ class Collective : public Verb {
     arguments.text("--sizes", sizes_, "BEGIN:END bytes, binary K M G, factor 2; default 8:16G", "SIZES");
     arguments.text("--nccl-version", version_, "NCCL's version; the stack's unless given", "V");
     arguments.repeated("--calibration", calibration_, "profile by name or file; later ones win", "PROFILE");
-    arguments.not_built("--compare");
+    arguments.text("--compare", compare_, "a log of nccl-tests to hold against the prediction", "LOG");
     output_.define(arguments);
   }
 
@@ -111,6 +112,20 @@ class Collective : public Verb {
     const Value& used = document->value.at("cluster").at("gpus_per_node");
     const std::int64_t per_node = used.is_null() ? node.at("gpus").as_int() : used.as_int();
     query.ranks = ranks_.value_or(checked_mul(nodes.as_int(), per_node).value_or(INT64_MAX));
+    if (!compare_.empty()) {
+      const std::string base = text ? std::string() : std::filesystem::path(cluster_).parent_path().string();
+      const search::Variant variant = [&](std::span<const document::Override> more) {
+        std::vector<document::Override> all = overrides();
+        all.insert(all.end(), more.begin(), more.end());
+        return surround(*given, file, base, all);
+      };
+      const auto compared = compare_log(compare_, *kind, ranks_, query.ranks, variant);
+      if (!compared) return refused(s, compared.error());
+      print_warnings(s, output_, {}, file);
+      Value table = json(compared->predicted(), *document);
+      table.set("comparison", compared->json());
+      return deliver(s, output_, table, compared->text());
+    }
     const auto rows = simulate::collectives(*document, query);
     if (!rows) return refused(s, rows.error());
     print_warnings(s, output_, {}, file);
@@ -120,7 +135,7 @@ class Collective : public Verb {
  private:
   std::vector<document::Override> overrides() const {
     std::vector<document::Override> out;
-    if (!version_.empty()) out.push_back({"/stack/nccl_version", document::dump(Value(version_), -1)});
+    if (!version_.empty()) out.push_back({"/cluster/nccl/version", document::dump(Value(version_), -1)});
     if (!calibration_.empty()) {
       Value::Array names;
       for (const std::string& name : calibration_) names.emplace_back(name);
@@ -147,7 +162,7 @@ class Collective : public Verb {
   std::string table(const std::vector<simulate::CollectiveRow>& rows, const document::Document& d) const {
     const Value& c = d.value.at("cluster");
     std::string text = fmt::format("# {} on {} ranks of {} x {}, NCCL {}; predicted, out of place\n", kind_, rows.front().ranks, c.at("nodes").as_int(),
-                                   c.at("node").at("name").as_string(), d.value.at("stack").at("nccl_version").as_string());
+                                   c.at("node").at("name").as_string(), version(d));
     text += fmt::format("#{:>13}{:>14}{:>10}{:>9}{:>9}  {}\n", "size", "count", "time", "algbw", "busbw", "algorithm, protocol, channels, limit, origin");
     text += fmt::format("#{:>13}{:>14}{:>10}{:>9}{:>9}\n", "(B)", "(float)", "(us)", "(GB/s)", "(GB/s)");
     for (const simulate::CollectiveRow& r : rows) {
@@ -159,7 +174,13 @@ class Collective : public Verb {
     return text + fmt::format("# average bus bandwidth {:.3f} GB/s\n", sum / static_cast<double>(rows.size()));
   }
 
-  std::string kind_, cluster_, sizes_ = "8:16G", version_;
+  static std::string version(const document::Document& d) {
+    const Value& own = d.value.at("cluster").at("nccl");
+    if (!own.is_null() && own.at("version").is_string()) return own.at("version").as_string();
+    return d.value.at("stack").at("nccl_version").as_string();
+  }
+
+  std::string kind_, cluster_, sizes_ = "8:16G", version_, compare_;
   std::optional<std::int64_t> ranks_;
   std::vector<std::string> calibration_;
   OutputOptions output_;

@@ -13,7 +13,7 @@ namespace {
 constexpr int kMaxChannels = 64;
 
 /// Channels of a communicator before a small message reduces them. Source: NCCL src/graph/connect.cc (doubling), src/transport/nvls.cc.
-int full_channels(Algorithm algorithm, const Shape& shape) {
+int own_channels(Algorithm algorithm, const Shape& shape) {
   if (algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree) {
     if (shape.arch != Arch::kBlackwell) return 16;
     return shape.nodes == 1 ? 24 : 32;
@@ -24,21 +24,27 @@ int full_channels(Algorithm algorithm, const Shape& shape) {
   return doubled;
 }
 
+int full_channels(Algorithm algorithm, const Shape& shape, const Nccl& nccl) {
+  int channels = std::max(own_channels(algorithm, shape), nccl.min_channels);
+  if (nccl.max_channels > 0) channels = std::min(channels, nccl.max_channels);
+  return std::clamp(channels, 1, kMaxChannels);
+}
+
 /// Fewer channels while each thread would get too little. Source: NCCL src/enqueue.cc: 512 threads (640 LL128), 8 bytes each (64 Simple).
-int channels_for(Bytes bytes, Algorithm algorithm, Protocol protocol, const Shape& shape) {
-  int channels = full_channels(algorithm, shape);
+int channels_for(Bytes bytes, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl) {
+  int channels = full_channels(algorithm, shape, nccl);
   if (algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree) return channels;
   const std::int64_t threads = protocol == Protocol::kLL128 ? 640 : 512;
   std::int64_t threshold = protocol == Protocol::kSimple ? 64 : 8;
   if (algorithm == Algorithm::kRing && protocol == Protocol::kLL) threshold *= shape.ranks;
-  while (channels > 1 && bytes.value() < channels * threads * threshold) --channels;
+  while (channels > std::max(1, nccl.min_channels) && bytes.value() < channels * threads * threshold) --channels;
   return channels;
 }
 
 /// A ring pays more per step between nodes once a slice holds a cache line (NCCL tuning.cc, "plateau effect of ring").
-double plateau(Kind kind, Algorithm algorithm, Protocol protocol, Bytes bytes, const Shape& shape) {
+double plateau(Kind kind, Algorithm algorithm, Protocol protocol, Bytes bytes, const Shape& shape, const Nccl& nccl) {
   if (algorithm != Algorithm::kRing || protocol != Protocol::kSimple || kind != Kind::kAllReduce || shape.nodes == 1) return 1;
-  if (bytes.value() / (full_channels(algorithm, shape) * shape.ranks) < 64) return 1;
+  if (bytes.value() / (full_channels(algorithm, shape, nccl) * shape.ranks) < 64) return 1;
   return shape.arch == Arch::kVolta ? 1.9 : 1.4;
 }
 
@@ -69,10 +75,10 @@ Choice choose(Kind kind, Bytes bytes, const Shape& shape, const Nccl& nccl) {
     for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple}) {
       const double bandwidth = nccl_bandwidth_gb_per_s(kind, row.algorithm, protocol, bytes, shape, nccl);
       if (bandwidth <= 0) continue;
-      const double latency = nccl_latency_us(kind, row.algorithm, protocol, shape, nccl) * plateau(kind, row.algorithm, protocol, bytes, shape);
+      const double latency = nccl_latency_us(kind, row.algorithm, protocol, shape, nccl) * plateau(kind, row.algorithm, protocol, bytes, shape, nccl);
       const Seconds score(latency * 1e-6 + static_cast<double>(bytes.value()) / (bandwidth * 1e9));
       if (found && score >= best.nccl_estimate) continue;
-      best = {row.algorithm, protocol, channels_for(bytes, row.algorithm, protocol, shape), score};
+      best = {row.algorithm, protocol, channels_for(bytes, row.algorithm, protocol, shape, nccl), score};
       found = true;
     }
   }

@@ -34,7 +34,7 @@ double busbw_factor(Kind kind, std::int64_t ranks) {
 }
 
 bool possible(Kind kind, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl) {
-  return row_of(algorithm).possible(kind, protocol, shape, nccl);
+  return row_of(algorithm).possible(kind, protocol, shape, nccl) && permitted(kind, algorithm, protocol, shape, nccl);
 }
 
 Hops hops(Kind kind, Algorithm algorithm, const Shape& shape) {

@@ -39,6 +39,8 @@ inline bool gathers(Kind k) { return k == Kind::kAllGather || k == Kind::kReduce
 /// Latency of a hop inside a domain, and of one between domains: with one GPU per node nothing hides it and NCCL takes the tree's.
 double intra_hop_us(Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl);
 double inter_hop_us(Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl);
+/// Whether NCCL's settings leave algorithm and protocol; true throughout where they leave nothing that could run.
+bool permitted(Kind kind, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl);
 /// floor(log2(nodes)).
 int log2_nodes(const Shape& shape);
 

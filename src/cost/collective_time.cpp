@@ -86,7 +86,9 @@ CollectiveTime between(const Request& q, const CollectiveCurve& fewer, const Col
 std::optional<CollectiveTime> from_curves(const Request& q) {
   // A curve of no stated algorithm is what NCCL chose by itself: it does not answer for a forced one.
   const bool reduced = q.shape.sharp && q.shape.nodes > 1;  // nor for a fabric that reduces: the curves' did not
-  const bool own_choice = !reduced && collective::choose(q.kind, Bytes(static_cast<std::int64_t>(q.bytes)), q.shape, q.nccl).algorithm == q.choice.algorithm;
+  const collective::Nccl free = collective::unlimited(q.nccl);
+  const collective::Choice own = collective::choose(q.kind, Bytes(static_cast<std::int64_t>(q.bytes)), q.shape, free);
+  const bool own_choice = !reduced && own.algorithm == q.choice.algorithm && (q.nccl == free || own.protocol == q.choice.protocol);
   const auto find = [&](std::int64_t ranks) -> const CollectiveCurve* {
     const CollectiveCurve* curve = find_curve(q.profile.collectives, to_string(q.kind), to_string(q.choice.algorithm), own_choice, ranks, q.shape.nodes, q.nccl.version);
     // What a switch of stated speed carries says nothing of a host bus.
@@ -104,6 +106,15 @@ std::optional<CollectiveTime> from_curves(const Request& q) {
   return between(q, *find(below), *find(above));
 }
 
+/// Fewer channels than NCCL would take carry what each of them can.
+CollectiveTime held_to_channels(const Request& q, CollectiveTime time) {
+  if (q.nccl.max_channels == 0) return time;
+  const double rate = q.nccl.max_channels * collective::channel_gb_per_s(q.shape, q.nccl) * 1e9;
+  if (rate <= 0) return time;
+  time.transfer = std::max(time.transfer, Seconds(q.bytes * collective::busbw_factor(q.kind, q.shape.ranks) / rate));
+  return time;
+}
+
 }  // namespace
 
 CollectiveTime collective_time(Kind kind, Bytes bytes, const collective::Choice& choice, const Shape& shape, const collective::Nccl& nccl,
@@ -115,9 +126,9 @@ CollectiveTime collective_time(Kind kind, Bytes bytes, const collective::Choice&
     return token_exchange_time(bytes, choice, shape, nccl, profile);
   }
   const Request q{kind, static_cast<double>(bytes.value()), choice, shape, nccl, profile};
-  if (auto known = from_curves(q)) return *known;
+  if (auto known = from_curves(q)) return held_to_channels(q, *known);
   const ModelTime m = model_time(kind, choice.algorithm, q.bytes, shape, nccl, profile.links);
-  return microseconds(m.latency_us, m.transfer_us, m.origin);
+  return held_to_channels(q, microseconds(m.latency_us, m.transfer_us, m.origin));
 }
 
 CollectiveTime point_to_point_time(Bytes bytes, const Shape& shape, bool same_domain, Seconds wire_latency, const calibration::Profile& profile) {

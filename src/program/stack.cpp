@@ -10,7 +10,8 @@ using document::Value;
 double number(const Value& v, double otherwise = 0) { return v.is_null() ? otherwise : v.as_double(); }
 bool flag(const Value& v, bool otherwise = false) { return v.is_null() ? otherwise : v.as_bool(); }
 
-/// "2.27" or "2.27.3" to 22703.
+}  // namespace
+
 int version_number(const std::string& text) {
   int part[3] = {0, 0, 0};
   std::size_t p = 0;
@@ -23,8 +24,6 @@ int version_number(const std::string& text) {
   }
   return part[0] * 10000 + part[1] * 100 + part[2];
 }
-
-}  // namespace
 
 Stack read_stack(const Value& stack) {
   ORRERY_ASSERT(stack.is_object(), "a resolved scenario holds its stack as an object");

@@ -78,7 +78,9 @@ Result<std::vector<CollectiveRow>> collectives(const document::Document& scenari
   const plan::Grid grid(layout);
   const program::Program program = one_after_the_other(query);
   const program::Stack stack = program::read_stack(s.at("stack"));
-  const lower::World world{program, layout, grid, built, selected->profile, {stack.nccl_version}, "", {}, seed};
+  const auto nccl = read_nccl(s, stack.nccl_version, file);
+  if (!nccl) return fail(nccl.error());
+  const lower::World world{program, layout, grid, built, selected->profile, *nccl, "", {}, seed};
   auto lowered = lower::lower(world, file);
   if (!lowered) return fail(lowered.error());
   lower::drop_free_resources(lowered->input);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "orrery/base/checked.hpp"
+#include "orrery/program/stack.hpp"
 
 namespace orrery::simulate {
 namespace {
@@ -50,6 +51,31 @@ Result<Parts> read_parts(const Value& s, const std::string& file) {
   parts.fabric = std::move(fabric);
   parts.links = std::move(*links);
   return parts;
+}
+
+Result<collective::Nccl> read_nccl(const Value& scenario, int stack_version, const std::string& file) {
+  collective::Nccl nccl;
+  nccl.version = stack_version;
+  const Value& given = scenario.at("cluster").at("nccl");
+  if (given.is_null()) return nccl;
+  Diagnostics problems;
+  const auto note = [&](const char* member, const std::string& text) {
+    if (!text.empty()) problems.push_back({file, std::string("/cluster/nccl/") + member, text});
+  };
+  if (given.at("version").is_string()) {
+    const std::string& text = given.at("version").as_string();
+    nccl.version = program::version_number(text);
+    if (nccl.version < 20000 || nccl.version > 99999) note("version", fmt::format("\"{}\" is no release of NCCL; give one such as 2.27.3", text));
+  }
+  if (given.at("algo").is_string()) note("algo", collective::limit_algorithms(given.at("algo").as_string(), nccl));
+  if (given.at("proto").is_string()) note("proto", collective::limit_protocols(given.at("proto").as_string(), nccl));
+  if (given.at("min_channels").is_int()) nccl.min_channels = static_cast<int>(given.at("min_channels").as_int());
+  if (given.at("max_channels").is_int()) nccl.max_channels = static_cast<int>(given.at("max_channels").as_int());
+  if (nccl.max_channels > 0 && nccl.min_channels > nccl.max_channels) {
+    note("min_channels", fmt::format("{} is more than max_channels, {}", nccl.min_channels, nccl.max_channels));
+  }
+  if (!problems.empty()) return fail(std::move(problems));
+  return nccl;
 }
 
 Result<std::unique_ptr<cluster::Cluster>> build_cluster(const Parts& parts, std::uint64_t seed, const std::string& file) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "orrery/cluster/cluster.hpp"
+#include "orrery/collective/collective.hpp"
 #include "orrery/document/document.hpp"
 
 namespace orrery::simulate {
@@ -19,6 +20,9 @@ struct Parts {
 
 /// Reads node, fabric and link events, and how many GPUs the job uses. All problems at once.
 Result<Parts> read_parts(const document::Value& scenario, const std::string& file);
+
+/// NCCL's settings of the cluster over the version that the stack brings.
+Result<collective::Nccl> read_nccl(const document::Value& scenario, int stack_version, const std::string& file);
 
 /// The resource graph. Refuses a job that leaves its scale-up domain where no fabric joins them.
 Result<std::unique_ptr<cluster::Cluster>> build_cluster(const Parts& parts, std::uint64_t seed, const std::string& file);

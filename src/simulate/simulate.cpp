@@ -105,13 +105,17 @@ Result<Outcome> simulate(const document::Document& scenario, const Options& opti
   auto speeds = read_speeds(s.at("events"), out.gpus, seed, file);
   if (!speeds) return fail(speeds.error());
 
+  const auto nccl = read_nccl(s, out.job.stack.nccl_version, file);
+  if (!nccl) return fail(nccl.error());
+  out.job.stack.nccl_version = nccl->version;
+
   out.program = std::make_unique<program::Program>(program::build(out.job));
   if (const std::vector<std::string> problems = program::verify(*out.program); !problems.empty()) {
     Diagnostics d;
     for (const std::string& text : problems) d.push_back({file, "", text});
     return fail(std::move(d));
   }
-  const lower::World world{*out.program, out.job.parallelism, *out.grid, *out.cluster, out.profile, {out.job.stack.nccl_version}, out.job.stack.attention_kernel, *speeds, seed};
+  const lower::World world{*out.program, out.job.parallelism, *out.grid, *out.cluster, out.profile, *nccl, out.job.stack.attention_kernel, *speeds, seed};
   auto lowered = lower::lower(world, file);
   if (!lowered) return fail(lowered.error());
   out.lowered = std::make_unique<lower::Lowered>(std::move(*lowered));

@@ -1,5 +1,6 @@
 #pragma once
 // Collectives as data: NCCL's choice of algorithm, protocol and channels; steps, and bytes per hop. Times are cost's, from a profile.
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,10 +19,21 @@ std::string_view to_string(Kind);
 std::string_view to_string(Algorithm);
 std::string_view to_string(Protocol);
 
-/// NCCL version as 10000*major + 100*minor: 22700 is 2.27.
+/// What NCCL's environment settles before it chooses. The rules of the settings stand in settings.cpp.
 struct Nccl {
-  int version = 22700;
+  int version = 22700;  ///< 10000*major + 100*minor: 22700 is 2.27
+  /// What NCCL_ALGO and NCCL_PROTO leave of each kind: a bit an Algorithm, a bit a Protocol.
+  std::array<std::uint16_t, 7> algorithms = {0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff};
+  std::array<std::uint8_t, 7> protocols = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  int min_channels = 0, max_channels = 0;  ///< NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: its own
+  bool operator==(const Nccl&) const = default;
 };
+/// NCCL_ALGO and NCCL_PROTO in NCCL's words: "ring,tree", "^nvls,nvlstree" (all but these), "allreduce:tree;allgather:ring". Empty where the text was
+/// understood, else what is wrong with it.
+std::string limit_algorithms(std::string_view text, Nccl& nccl);
+std::string limit_protocols(std::string_view text, Nccl& nccl);
+/// The same release without settings.
+Nccl unlimited(const Nccl& nccl);
 
 /// What an all-to-all of tokens carries, where a library for it runs instead of NCCL: of a token's copies, how many are distinct domains and
 /// ranks (expected numbers, the source's own included). per_token 0: not tokens.
@@ -50,6 +62,9 @@ struct Shape {
   double net_overhead_us = 1.0;             ///< NCCL's network post overhead: 1 Intel and others, 2 AMD
   Tokens tokens{};
 };
+
+/// What one channel carries at most, GB/s of busbw: NCCL's own bound on a Simple tree (src/graph/tuning.cc). It holds where channels are limited.
+double channel_gb_per_s(const Shape& shape, const Nccl& nccl);
 
 struct Choice {
   Algorithm algorithm = Algorithm::kRing;
@@ -102,7 +117,8 @@ struct Schedule {
 };
 /// Who sends what to whom, for shapes small enough to write down (ranks <= 512). hops() is this, counted. Requires possible().
 Schedule schedule(Kind kind, Algorithm algorithm, const Shape& shape);
-/// Whether NCCL may run the kind this way on this shape (its enablement rules; modelling 6.3).
+/// Whether NCCL may run the kind this way on this shape (its enablement rules; modelling 6.3) and the settings leave it. Settings that leave nothing
+/// are as none.
 bool possible(Kind kind, Algorithm algorithm, Protocol protocol, const Shape& shape, const Nccl& nccl);
 /// Ranks in one scale-up domain; the largest share where they are uneven.
 std::int64_t ranks_per_node(const Shape& shape);

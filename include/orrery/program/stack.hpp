@@ -46,6 +46,9 @@ struct Stack {
   int nccl_version = 22700;
 };
 
+/// "2.27" to 22700, "2.27.3" to 22703.
+int version_number(const std::string& text);
+
 /// From the resolved stack object of a scenario.
 Stack read_stack(const document::Value& stack);
 

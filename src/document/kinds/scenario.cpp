@@ -100,13 +100,13 @@ Type cluster() {
       member("gpus", integer(1, 1 << 30), "GPUs that the job uses, packed by node").otherwise_text("nodes x (GPUs used per node)"),
       member("gpus_per_node", integer(1, 1 << 16), "use only GPUs 0 … k-1 of each node, and their NICs").otherwise_text("all"),
       member("nccl", object({
-          member("version", text(), "version whose tables apply"),
-          member("algo", text(), "NCCL_ALGO"),
-          member("proto", text(), "NCCL_PROTO"),
-          member("min_channels", integer(1, 1024), "NCCL_MIN_NCHANNELS"),
-          member("max_channels", integer(1, 1024), "NCCL_MAX_NCHANNELS"),
-          member("tuner", text(), "tuner plugin"),
-      }), "NCCL's settings").not_built(),
+          member("version", text(), "version whose tables apply").otherwise_text("the stack's"),
+          member("algo", text(), "NCCL_ALGO, as in ring,tree or ^nvls or allreduce:tree").otherwise_text("all"),
+          member("proto", text(), "NCCL_PROTO, as in simple or ^ll128").otherwise_text("all"),
+          member("min_channels", integer(1, 64), "NCCL_MIN_NCHANNELS").otherwise_text("NCCL's"),
+          member("max_channels", integer(1, 64), "NCCL_MAX_NCHANNELS").otherwise_text("NCCL's"),
+          member("tuner", text(), "tuner plugin").not_built(),
+      }), "NCCL's settings"),
       member("placement", any(), "which ranks stand where").not_built(),
   });
 }

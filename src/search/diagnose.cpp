@@ -1,0 +1,119 @@
+// Health by size. A prediction without a measurement of the same cluster is within 2x for nearly every size (median error under 20 %), and launch
+// latency differs by more between hosts and launchers (one process or many): so twice as slow is sick, three times where latency is all there is.
+// Likelihood. Each hypothesis h predicts every size; its error e_h is the mean of |ln(measured / predicted)|, each capped so that a stall at one size
+// does not decide. Errors of a right model scatter by about kScatter, and neighbouring sizes err together, so a sweep counts as at most kIndependent
+// measurements: weight_h = exp(-n e_h / kScatter). Hypotheses that predict what the healthy cluster predicts explain nothing and are left out.
+#include "orrery/search/diagnose.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hypotheses.hpp"
+#include "orrery/base/assert.hpp"
+
+namespace orrery::search {
+namespace {
+
+constexpr double kSickTransfer = 2.0, kSickLatency = 3.0, kDoubtful = 1.5;
+constexpr std::int64_t kLatencyBound = kMiB;   ///< below, hosts and launchers decide as much as links
+constexpr double kCap = 3.0;                   ///< a factor of e^3 = 20
+constexpr double kScatter = 0.25;              ///< of ln(measured / predicted) over the published sweeps
+constexpr double kIndependent = 6;
+
+Health judge(double ratio, std::int64_t bytes) {
+  if (ratio >= (bytes >= kLatencyBound ? kSickTransfer : kSickLatency)) return Health::kSick;
+  return ratio >= kDoubtful ? Health::kDoubtful : Health::kHealthy;
+}
+
+double error_of(std::span<const MeasuredPoint> points, const std::vector<simulate::CollectiveRow>& rows) {
+  double sum = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) sum += std::min(kCap, std::abs(std::log(points[i].time_us / (rows[i].time.value() * 1e6))));
+  return sum / static_cast<double>(points.size());
+}
+
+/// Whether the hypothesis says anything else than the cluster as described does.
+bool differs(const std::vector<simulate::CollectiveRow>& a, const std::vector<simulate::CollectiveRow>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::abs(std::log(a[i].time.value() / b[i].time.value())) > 0.02) return true;
+  }
+  return false;
+}
+
+void mark_stalls(std::vector<ComparedRow>& rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = i + 1; j < rows.size(); ++j) {
+      if (rows[j].bytes >= 2 * rows[i].bytes && 2 * rows[j].measured_us <= rows[i].measured_us && rows[i].health != Health::kHealthy) rows[i].stalled = true;
+    }
+  }
+}
+
+std::vector<HealthRange> ranges_of(const std::vector<ComparedRow>& rows) {
+  std::vector<HealthRange> out;
+  double logs = 0, count = 0;
+  for (const ComparedRow& row : rows) {
+    if (out.empty() || out.back().health != row.health || out.back().stalled != row.stalled) {
+      out.push_back({row.bytes, row.bytes, row.health, 1, row.stalled});
+      logs = count = 0;
+    }
+    logs += std::log(row.ratio());
+    ++count;
+    out.back().last = row.bytes;
+    out.back().ratio = std::exp(logs / count);
+  }
+  return out;
+}
+
+bool is_sick(const std::vector<ComparedRow>& rows) {
+  const auto sick = [&](std::size_t i) { return rows[i].health == Health::kSick; };
+  if (rows.size() == 1) return sick(0);
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+    if (sick(i) && sick(i + 1)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view to_string(Health h) { return h == Health::kHealthy ? "healthy" : h == Health::kDoubtful ? "doubtful" : "sick"; }
+
+Result<Comparison> compare(collective::Kind kind, std::int64_t ranks, std::span<const MeasuredPoint> points, const Variant& variant) {
+  ORRERY_ASSERT(!points.empty(), "a comparison needs a measurement");
+  simulate::CollectiveQuery query{kind, ranks, {}};
+  for (const MeasuredPoint& p : points) query.bytes.push_back(p.bytes);
+  const auto described = variant({});
+  if (!described) return fail(described.error());
+  const auto healthy = simulate::collectives(*described, query);
+  if (!healthy) return fail(healthy.error());
+
+  Comparison out;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    ComparedRow row{points[i].bytes, points[i].time_us, (*healthy)[i]};
+    row.health = judge(row.ratio(), row.bytes);
+    out.rows.push_back(std::move(row));
+  }
+  mark_stalls(out.rows);
+  out.ranges = ranges_of(out.rows);
+  out.sick = is_sick(out.rows);
+  if (!out.sick) return out;
+
+  for (Hypothesis& h : hypotheses(described->value, ranks)) {
+    if (h.change.empty()) {
+      h.error = error_of(points, *healthy);
+    } else {
+      const auto changed = variant(h.change);
+      if (!changed) continue;
+      const auto rows = simulate::collectives(*changed, query);
+      if (!rows || !differs(*rows, *healthy)) continue;
+      h.error = error_of(points, *rows);
+    }
+    out.hypotheses.push_back(std::move(h));
+  }
+  std::stable_sort(out.hypotheses.begin(), out.hypotheses.end(), [](const Hypothesis& a, const Hypothesis& b) { return a.error < b.error; });
+  const double counted = std::min(kIndependent, static_cast<double>(points.size())), least = out.hypotheses.front().error;
+  double sum = 0;
+  for (Hypothesis& h : out.hypotheses) sum += h.likelihood = std::exp(-counted * (h.error - least) / kScatter);
+  for (Hypothesis& h : out.hypotheses) h.likelihood /= sum;
+  return out;
+}
+
+}  // namespace orrery::search
