@@ -230,6 +230,33 @@ TEST_CASE("a job that does not fit ends with 1 and its complete report") {
   CHECK(said.err.find("orrery: does not fit: rank ") == 0);
 }
 
+TEST_CASE("memory says what is the largest that fits, what would make a job fit, and draws the worst rank") {
+  const Folder folder;
+  const std::string path = folder.write("small.json", kSmall), picture = folder.file("memory.svg");
+  const Said fits = command({"memory", path, "--largest", "--timeline", picture});
+  CHECK(fits.code == cli::kSuccess);
+  CHECK(fits.out.find("largest that fits, all else equal\n  training.micro_batch") != std::string::npos);
+  CHECK(fits.out.find("\n  training.sequence_length") != std::string::npos);
+  const std::string svg = *document::read_file(picture);
+  CHECK(svg.find("<title>activations</title>") != std::string::npos);
+  CHECK(svg.find("tensors of rank ") != std::string::npos);
+  // What is named as a cure is one: with it the job fits.
+  const Said tight = command({"memory", path, "--set", "cluster.node.gpu.memory_capacity_gib=8"});
+  CHECK(tight.code == cli::kNo);
+  const std::string head = "changes with which it fits, cheapest first\n  ";
+  const std::size_t at = tight.out.find(head);
+  if (at == std::string::npos) {
+    CHECK(tight.out.find("no one or two of the usual changes make it fit") != std::string::npos);
+  } else {
+    std::vector<std::string> arguments = {"memory", path, "--quiet", "--set", "cluster.node.gpu.memory_capacity_gib=8"};
+    std::istringstream line(tight.out.substr(at + head.size(), tight.out.find('\n', at + head.size()) - at - head.size()));
+    for (std::string word; line >> word && word.find('=') != std::string::npos;) arguments.insert(arguments.end(), {"--set", word});
+    CHECK(command(arguments).code == cli::kSuccess);
+  }
+  CHECK(command({"memory", path, "--timeline", "-"}).err == "orrery: --timeline -: a picture goes to a file; standard output is for the table or --json -\n");
+  CHECK(command({"memory", path, "--timeline", path}).err == "orrery: --timeline " + path + " would replace the scenario\n");
+}
+
 TEST_CASE("too few events allowed is refused, with nothing on stdout") {
   const Folder folder;
   const Said said = command({"simulate", folder.write("small.json", kSmall), "--max-events", "10", "--json", "-", "--quiet"});
