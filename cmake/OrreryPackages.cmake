@@ -21,6 +21,8 @@ orrery_need(nlohmann_json nlohmann-json3-dev)
 orrery_need(CLI11 libcli11-dev)
 orrery_header(orrery_expected tl/expected.hpp libexpected-dev)
 find_package(Threads REQUIRED)
+orrery_header(orrery_boost boost/math/distributions/normal.hpp libboost-dev)  # distributions of the calibration gate
+orrery_need(Ceres libceres-dev)  # robust least squares of the module fit
 
 # CUDA is optional: the module measure uses it where a toolkit stands on the machine. Debian has none.
 find_package(CUDAToolkit QUIET)

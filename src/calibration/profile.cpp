@@ -99,6 +99,27 @@ class Reader {
     return kNone;
   }
 
+  ResidualTable residual(const Value& parent, const std::string& at) {
+    ResidualTable t;
+    const Value& v = parent.at("residual");
+    if (v.is_null()) return t;
+    const std::string pointer = at + "/residual";
+    if (!v.is_object()) {
+      refuse(pointer, "expected an object");
+      return t;
+    }
+    const auto& axes = array(v, pointer, "axes");
+    if (axes.size() != 3) refuse(pointer + "/axes", "a residual table has three axes");
+    for (std::size_t d = 0; d < 3 && d < axes.size(); ++d)
+      for (const Value& x : axes[d].is_array() ? axes[d].items() : Value::Array()) t.axes[d].push_back(x.is_number() ? x.as_double() : 0);
+    for (const Value& x : array(v, pointer, "thousandths")) t.values.push_back(x.is_int() ? static_cast<int>(std::clamp<std::int64_t>(x.as_int(), -9999, 9999)) : 9999);
+    if (const std::string text = t.complaint(); !text.empty()) {
+      refuse(pointer, text);
+      return {};
+    }
+    return t;
+  }
+
   std::vector<double> numbers(const Value& parent, const std::string& at, std::string_view key) {
     std::vector<double> out;
     for (const Value& v : array(parent, at, key)) {
@@ -138,8 +159,11 @@ GemmProfile read_gemm(Reader& r, const Value& v, const std::string& at) {
   r.parameter(v, at, "sustained_ratio", Range::kAtLeastOne, g.sustained_ratio);
   r.parameter(v, at, "sustained_flops", Range::kPositive, g.sustained_flops);
   r.parameter(v, at, "burst_flops", Range::kPositive, g.burst_flops);
+  r.parameter(v, at, "l2_fraction", Range::kShare, g.l2_fraction);
+  r.parameter(v, at, "l2_bandwidth_factor", Range::kAtLeastOne, g.l2_bandwidth_factor);
   r.parameter(v, at, "quantise_us", Range::kNotNegative, g.quantise_us);
   r.parameter(v, at, "quantise_bandwidth", Range::kShare, g.quantise_bandwidth);
+  g.residual = r.residual(v, at);
   g.split_k_max = r.integer(v, at, "split_k_max", 1, 16, g.split_k_max);
   if (const auto& tiles = r.array(v, at, "tiles"); !tiles.empty()) {  // none stated: the default menu
     g.tiles.clear();
@@ -167,6 +191,7 @@ AttentionProfile read_attention(Reader& r, const Value& v, const std::string& at
   r.parameter(v, at, "saturation_full", Range::kNotNegative, a.saturation_full);
   r.parameter(v, at, "fill_exponent", Range::kExponent, a.fill_exponent);
   r.parameter(v, at, "launch_us", Range::kNotNegative, a.launch_us);
+  a.residual = r.residual(v, at);
   a.query_tile = r.integer(v, at, "query_tile", 1, 4096, a.query_tile);
   return a;
 }

@@ -70,6 +70,10 @@ void Arguments::positional(const std::string& name, std::string& value, const st
   app_->add_option(name, value, about)->required(required)->type_name("");
 }
 
+void Arguments::positionals(const std::string& name, std::vector<std::string>& values, const std::string& about) {
+  app_->add_option(name, values, about)->required()->type_name("");
+}
+
 void Arguments::text(const std::string& name, std::string& value, const std::string& about, const std::string& type) {
   once(*app_, name, about, type, [&value](const std::string& v) {
     value = v;

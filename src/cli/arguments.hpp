@@ -18,6 +18,8 @@ class Arguments {
   explicit Arguments(CLI::App& app) : app_(&app) {}
 
   void positional(const std::string& name, std::string& value, const std::string& about, bool required = true);
+  /// All that stand where no option is, one at least.
+  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& about);
   /// At most once, and not empty; so are numbers and checked texts.
   void text(const std::string& name, std::string& value, const std::string& about, const std::string& type = "TEXT");
   /// One value each time it is given; all are kept, in order.

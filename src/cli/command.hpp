@@ -33,6 +33,7 @@ std::unique_ptr<Verb> make_memory();
 std::unique_ptr<Verb> make_catalog();
 std::unique_ptr<Verb> make_model();
 std::unique_ptr<Verb> make_collective();
+std::unique_ptr<Verb> make_calibrate();
 std::unique_ptr<Verb> make_schema();
 std::unique_ptr<Verb> make_doctor();
 

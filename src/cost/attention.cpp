@@ -56,6 +56,7 @@ AttentionModel::AttentionModel(std::vector<calibration::AttentionProfile> entrie
     if (count_ == rows_.size()) break;
     rows_[count_++] = {static_cast<double>(e.dim),  e.forward_efficiency.value, e.backward_efficiency.value, e.saturation_causal.value,
                        e.saturation_full.value,     e.fill_exponent.value,      e.launch_us.value * kMicro,  static_cast<double>(e.query_tile)};
+    residuals_.push_back(e.residual);
     for (const Origin o : {e.forward_efficiency.origin, e.backward_efficiency.origin, e.saturation_causal.origin, e.fill_exponent.origin}) origin_ = weaker(origin_, o);
   }
 }
@@ -95,7 +96,13 @@ KernelTime AttentionModel::time(const workload::Attention& a, const Available& d
   const double bytes = passes * element * dims * static_cast<double>(a.batch) * (sq * static_cast<double>(a.heads) + skv * static_cast<double>(a.kv_heads));
   const double memory = bytes / (device.bandwidth * kBandwidthShare);
   const double total = std::max(math, memory);
-  return {between(&Row::launch) + total, total / std::max(1.0, work)};
+  const double modelled = between(&Row::launch) + total, wave = total / std::max(1.0, work);
+  // Tables stand for the plain forward kernel: a square of scores, all keys.
+  if (a.backward || a.window > 0 || a.softcap || a.seq_q != a.seq_kv) return {modelled, wave};
+  const std::array<double, 3> shape = {static_cast<double>(a.batch), sq, static_cast<double>(a.heads)};
+  const double residual = (1 - x) * residuals_[lo].at(shape) + x * residuals_[hi].at(shape);
+  if (residual == 0) return {modelled, wave};
+  return {std::max(modelled * std::exp(residual), std::max(a.flops().value() / (sm_rate_ * device.sms), bytes / device.bandwidth)), wave};
 }
 
 }  // namespace orrery::cost

@@ -10,6 +10,9 @@
 // CTAs fit on the SMs, a set that shrinks as work grows. A minimum of such functions over shrinking sets is nondecreasing. The one exception
 // is measured: a contiguous dimension that is no multiple of 16 bytes costs more than the next one that is.
 //
+// What no formula holds (which kernel the library picks for this very shape) is a table of residuals over m, n and k where shapes were measured;
+// it bends the time by what was seen, so that with a table more work may take less time, as it does on the device.
+//
 // Sources: tile and wave quantisation, NVIDIA "Matrix Multiplication Background User's Guide"; soft waves and small tiles, fits to public
 // aiconfigurator GEMM tables (docs/calibration-profiles.md).
 #include <algorithm>
@@ -47,7 +50,11 @@ GemmModel::GemmModel(const calibration::GemmProfile& p, double sm_rate, double l
       sparse_(0.5 / p.sparse_efficiency.value),
       throttle_(p.sustained_ratio.value - 1),
       throttle_flops_(clocks == Clocks::kSustained ? p.sustained_flops.value : p.burst_flops.value),
-      l2_(l2) {
+      l2_(l2),
+      l2_resident_(l2 * p.l2_fraction.value),
+      l2_saving_(1 - 1 / p.l2_bandwidth_factor.value),
+      sm_rate_(sm_rate),
+      residual_(p.residual) {
   for (const calibration::Tile& t : p.tiles) {
     if (tile_count_ == kMaxTiles) break;
     const double rate = sm_rate * p.efficiency.value * t.factor;
@@ -107,12 +114,24 @@ KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, dou
     const double every_wave = 2 * m * n * k * batch * in_bytes / kWaveExtent;
     operands = std::max(operands, std::min(operands * panel / l2_, every_wave));
   }
-  const double memory = (operands + outputs * out_bytes * (g.accumulate ? 2 : 1)) / bandwidth;
+  const double written = outputs * out_bytes * (g.accumulate ? 2 : 1);
+  // Activation and output of a small product stay in L2 between the kernels that write and read them; the weight comes from memory. The saving
+  // fades from l2_resident to twice that, so that the time stays continuous and rising.
+  double charged = operands + written;
+  if (l2_saving_ > 0 && l2_resident_ > 0) {
+    const double passing = m * k * batch * in_bytes + outputs * out_bytes;
+    charged -= passing * l2_saving_ * std::clamp(2 - passing / l2_resident_, 0.0, 1.0);
+  }
+  const double memory = charged / bandwidth;
 
   const double a = best / kMicro, b = memory / kMicro;  // microseconds keep sixth powers far from the ends of double
   const double a3 = a * a * a, b3 = b * b * b;
   const double joined = std::cbrt(std::sqrt(a3 * a3 + b3 * b3)) * kMicro;
-  return {launch_ + std::max(joined, std::max(best, memory)), wave};
+  const double modelled = launch_ + std::max(joined, std::max(best, memory));
+  if (residual_.empty() || batch > 1) return {modelled, wave};
+  // What this shape was measured to take over what the parameters say; still never faster than the device can be.
+  const double roofline = std::max(flops / (g.sparse ? 2 * sm_rate_ : sm_rate_) / device.sms, (m * in_bytes * k + n * b_bytes * k + written) / device.bandwidth);
+  return {std::max(modelled * std::exp(residual_.at({m, n, k})), roofline), wave};
 }
 
 }  // namespace orrery::cost

@@ -175,6 +175,7 @@ const std::vector<DocumentKind>& document_kinds() {
       {"stack", "stacks", "a software stack", stack_type, true},
       {"profile", "calibration", "a calibration profile", profile_type, true},
       {"schedule", "schedules", "a pipeline schedule", schedule_type, true},
+      {"measurements", "measurements", "a set of measurements", measurements_type, true},
       {"report", "", "a report", report_type, false},
       {"collective-table", "", "a table of collectives", collective_table_type, false},
       {"score", "", "a score", score_type, false},

@@ -126,6 +126,7 @@ const Type& node_type();
 const Type& fabric_type();
 const Type& stack_type();
 const Type& profile_type();
+const Type& measurements_type();
 const Type& schedule_type();
 const Type& report_type();
 const Type& collective_table_type();

@@ -175,9 +175,9 @@ const std::vector<ReferenceValue>& reference_values() {
       {"composite.b200.llama70b_tp1pp2", "checks/test_workload_checks.cpp", ""},
       {"composite.b200.llama70b_tp2", "checks/test_workload_checks.cpp", ""},
       {"composite.b200.llama405b_tp1pp2", "checks/test_workload_checks.cpp", ""},
-      {"stat.mannwhitney.5v5", "", "statistics of measurements come with fitting and the calibration gate"},
-      {"stat.conformal_index", "", "statistics of measurements come with fitting and the calibration gate"},
-      {"stat.theil_sen", "", "statistics of measurements come with fitting and the calibration gate"},
+      {"stat.mannwhitney.5v5", "calibration/test_gate.cpp", ""},
+      {"stat.conformal_index", "calibration/test_gate.cpp", ""},
+      {"stat.theil_sen", "calibration/test_gate.cpp", ""},
   };
   return all;
 }

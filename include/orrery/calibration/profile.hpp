@@ -8,6 +8,7 @@
 
 #include "orrery/base/origin.hpp"
 #include "orrery/base/result.hpp"
+#include "orrery/calibration/residuals.hpp"
 #include "orrery/document/value.hpp"
 
 namespace orrery::calibration {
@@ -41,10 +42,13 @@ struct GemmProfile {
   Parameter sustained_ratio{1.05, 1, 1.3};             ///< time at sustained clocks over time at boost, long kernels
   Parameter sustained_flops{5e10, 1e10, 2e11};         ///< FLOPs of one kernel at which half of that has set in
   Parameter burst_flops{1e13, 1e12, 1e15};             ///< the same for a short burst from idle (how most tables are measured)
+  Parameter l2_fraction{0.5, 0.1, 1};                  ///< of L2 that activation and output may fill and still be found there,
+  Parameter l2_bandwidth_factor{1, 1, 8};              ///< at this bandwidth over the device memory's; 1: no difference
   Parameter quantise_us{0, 0, 10}, quantise_bandwidth{0.36, 0.2, 0.8};  ///< dynamic quantisation inside a measured row (fitting only)
   std::vector<Tile> tiles = {{256, 128, 1, 1}, {128, 256, 1, 1}, {128, 128, 2, 0.92}, {64, 256, 1, 0.85}, {256, 64, 1, 0.85},
                              {128, 64, 2, 0.8}, {64, 128, 2, 0.8}, {64, 64, 2, 0.65}};
   int split_k_max = 8;
+  ResidualTable residual;  ///< over m, n, k of one product
   bool operator==(const GemmProfile&) const = default;
 };
 
@@ -66,6 +70,7 @@ struct AttentionProfile {
   Parameter saturation_causal{600, 100, 900}, saturation_full{200, 100, 400};  ///< tokens
   Parameter fill_exponent{0.7, 0, 1}, launch_us{3, 1, 15};
   int query_tile = 128;
+  ResidualTable residual;  ///< forward, over sequences, queries and heads
   bool operator==(const AttentionProfile&) const = default;
 };
 
@@ -157,6 +162,11 @@ struct Profile {
 /// Reads a profile; refuses (all problems at once) efficiencies outside (0, 1], negative times, intervals that miss their value, empty or
 /// unordered curves, tiles that are not positive.
 Result<Profile> read_profile(const document::Value& profile, const std::string& file, const std::string& pointer);
+
+/// The document that read_profile reads back as this: parameters that equal their defaults are left out.
+document::Value to_value(const Profile& profile);
+/// The same as text, a parameter on a line.
+std::string to_text(const Profile& profile);
 
 /// `over` wins per class: a dtype, a stream kind, an attention (kernel, dim), a collective (kind, algorithm, ranks, nodes, NCCL version), a parameter of
 /// links, overlap, power, l2, grouped and exchange that it states. Names and coverage are those of `over`.

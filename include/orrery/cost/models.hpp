@@ -53,6 +53,9 @@ class GemmModel {
   double overhead_ = 0, launch_ = 0, bandwidth_efficiency_ = 1, hardness_ = 1;
   double nn_ = 1, nt_accumulate_ = 1, align_ = 1, sparse_ = 1;     ///< time factors
   double throttle_ = 0, throttle_flops_ = 1, l2_ = 0;
+  double l2_resident_ = 0, l2_saving_ = 0;                         ///< bytes; share of the memory time that residence saves
+  double sm_rate_ = 1;
+  calibration::ResidualTable residual_;
   Origin origin_ = Origin::kDefault, origin_accumulate_ = Origin::kDefault, origin_sparse_ = Origin::kDefault;
 };
 
@@ -68,6 +71,7 @@ class AttentionModel {
 
  private:
   struct Row { double dim = 128, forward = 0, backward = 0, causal = 0, full = 0, fill = 1, launch = 0, tile = 128; };
+  std::vector<calibration::ResidualTable> residuals_;  ///< one per row
   std::array<Row, 8> rows_{};
   std::size_t count_ = 0;
   double sm_rate_ = 1, special_rate_ = 0;

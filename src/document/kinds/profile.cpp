@@ -18,6 +18,16 @@ Type parameter() {
   return t;
 }
 
+/// ln(measured/predicted) on a grid of three extents.
+Member residual(const char* doc) {
+  Type t = object({
+      member("axes", array(array(positive(), 1, 1000), 3, 3), "three lists of extents, each rising").required(),
+      member("thousandths", array(integer(-2000, 2000), 1), "ln(measured/predicted) x 1000 at every node, the last axis fastest").required(),
+  });
+  t.shared_name = "residual";
+  return member("residual", t, doc);
+}
+
 std::vector<Member> parameters(std::vector<std::pair<const char*, const char*>> rows) {
   std::vector<Member> members;
   for (const auto& [name, doc] : rows) members.push_back(member(name, parameter(), doc));
@@ -38,6 +48,8 @@ Type gemm() {
       {"sustained_ratio", "time at sustained clocks over time at boost, long kernels"},
       {"sustained_flops", "FLOPs of one kernel at which half of that has set in"},
       {"burst_flops", "the same in a short burst from idle"},
+      {"l2_fraction", "of L2 that activation and output may fill and still be found there"},
+      {"l2_bandwidth_factor", "their bandwidth over the device memory's"},
       {"quantise_us", "start of a quantisation inside the measured rows"},
       {"quantise_bandwidth", "of the memory bandwidth, while quantising"},
   });
@@ -48,6 +60,7 @@ Type gemm() {
                                member("factor", positive(1), "rate over the best tile's").otherwise(1),
                            })), "tiles that the library chooses from").otherwise(Value::Array()));
   members.push_back(member("split_k_max", integer(1, 16), "how far the library splits K").otherwise(8));
+  members.push_back(residual("what the parameters leave, over m, n and k of one product"));
   return object(std::move(members));
 }
 
@@ -65,6 +78,7 @@ Type attention() {
     members.push_back(std::move(m));
   }
   members.push_back(member("query_tile", integer(1, 1 << 16), "rows of queries per block").otherwise(128));
+  members.push_back(residual("what the parameters leave, forward, over sequences, queries and heads"));
   return object(std::move(members));
 }
 
