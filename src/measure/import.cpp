@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "orrery/document/document.hpp"
+#include "orrery/measure/nccl_log.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -31,12 +32,50 @@ Result<Imported> import_json(std::string_view text, const std::string& file, con
   return Imported{std::move(*set), {}};
 }
 
+/// nccl-tests and rccl-tests head their columns so, whatever else stands around.
+bool is_nccl_log(std::string_view text) { return text.find("out-of-place") != std::string_view::npos || (text.find("algbw") != std::string_view::npos && text.find("busbw") != std::string_view::npos); }
+
+Result<Imported> import_nccl_log(std::string_view text, const std::string& file, const ImportOptions& options) {
+  auto log = parse_nccl_log(text, file);
+  if (!log) return fail(std::move(log.error()));
+  Imported out;
+  std::string version;
+  for (const NcclNote& n : log->notes) out.refused.push_back({file, n.line, n.text});
+  for (const NcclTable& t : log->tables) {
+    if (version.empty()) version = t.version;
+    for (const NcclRow& r : t.rows) {
+      std::string why;
+      if (t.ranks < 1 || t.ranks > (1 << 24)) why = "the log does not say how many ranks took part";
+      else if (r.bytes <= 0) why = "nothing was sent";
+      else if (!(r.time_us > 0)) why = "no time was taken";
+      if (!why.empty()) {
+        out.refused.push_back({file, r.line, why});
+        continue;
+      }
+      calibration::Point p;
+      p.kind = calibration::Point::Kind::kCollective;
+      p.collective = t.collective;
+      p.bytes = r.bytes;
+      p.ranks = static_cast<int>(t.ranks);
+      p.nodes = static_cast<int>(std::clamp<std::int64_t>(t.nodes, 1, 1 << 24));
+      p.context = options.context;
+      p.time_us = {r.time_us};
+      p.from = fmt::format("{}:{}", file, r.line);
+      out.set.points.push_back(std::move(p));
+    }
+  }
+  if (!version.empty()) out.set.environment = {{"nccl", version}};
+  if (out.set.points.empty()) return fail(file, "", fmt::format("no row of the log is a measurement; {}", out.refused.empty() ? "" : to_string(out.refused.front())));
+  return out;
+}
+
 }  // namespace
 
 std::string to_string(const Refused& r) { return r.line == 0 ? fmt::format("{}: {}", r.file, r.text) : fmt::format("{}:{}: {}", r.file, r.line, r.text); }
 
 Result<Imported> import_text(std::string_view text, const std::string& file, const ImportOptions& options) {
   if (is_json(text)) return import_json(text, file, options);
+  if (is_nccl_log(text)) return import_nccl_log(text, file, options);
   return import_csv(text, file, options);
 }
 

@@ -86,3 +86,24 @@ TEST_CASE("a table cut anywhere, or with any byte changed, is read or refused, n
         for (const auto& p : t->set.points) CHECK(p.m >= 1);
     }
 }
+
+TEST_CASE("a log of nccl-tests is points of its collective, whatever it is called") {
+  const std::string log =
+      "# nThread 1 nGpus 2 minBytes 8 maxBytes 128 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n"
+      "#  Rank  0 Group  0 Pid 100 on node1 device  0 [0x00] NVIDIA H100 80GB HBM3\n#  Rank  1 Group  0 Pid 100 on node1 device  1 [0x00] NVIDIA H100 80GB HBM3\n#\n"
+      "#                                                              out-of-place                       in-place\n"
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
+      "     1048576        262144     float     sum      -1    30.00   34.95   34.95      0    30.00   34.95   34.95      0\n"
+      "     2097152        524288     float     sum      -1    40.00   52.43   52.43      0    40.00   52.43   52.43      0\n";
+  const auto t = measure::import_text(log, "x.log", {});
+  if (!t) FAIL_CHECK(to_string(t.error().front()));
+  REQUIRE(t.has_value());
+  REQUIRE(t->set.points.size() == 2);
+  const auto& p = t->set.points[1];
+  CHECK(p.kind == calibration::Point::Kind::kCollective);
+  CHECK(p.bytes == 2097152);
+  CHECK(p.ranks == 2);
+  CHECK(p.time_us.front() == 40);
+  CHECK(p.from == "x.log:11");
+}
