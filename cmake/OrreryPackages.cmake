@@ -24,6 +24,15 @@ find_package(Threads REQUIRED)
 orrery_header(orrery_boost boost/math/distributions/normal.hpp libboost-dev)  # distributions of the calibration gate
 orrery_need(Ceres libceres-dev)  # robust least squares of the module fit
 
+# OpenBLAS is optional: with it "orrery calibrate run" measures the host.
+find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread)
+find_library(OPENBLAS_LIBRARY openblas)
+if(OPENBLAS_INCLUDE_DIR AND OPENBLAS_LIBRARY)
+  message(STATUS "OpenBLAS: used by the module measure, the host can be calibrated")
+else()
+  message(STATUS "OpenBLAS not found: the host back end of calibrate run is skipped ('apt-get install libopenblas-dev' brings it)")
+endif()
+
 # CUDA is optional: the module measure uses it where a toolkit stands on the machine. Debian has none.
 find_package(CUDAToolkit QUIET)
 if(CUDAToolkit_FOUND)

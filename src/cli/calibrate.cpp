@@ -15,6 +15,7 @@ struct Sub {
   std::unique_ptr<Verb> (*make)();
 };
 constexpr std::array kSubs = {
+    Sub{"run", "measure this machine", make_calibrate_run},
     Sub{"import", "tables and logs as a measurement set", make_calibrate_import},
     Sub{"fit", "fit a profile to measurements", make_calibrate_fit},
     Sub{"check", "hold new measurements against a baseline: the gate of CI", make_calibrate_check},

@@ -101,6 +101,8 @@ std::string ComparedLog::text() const {
     }
     text += fmt::format("# the cluster looks {}\n", c.sick ? "sick" : "healthy");
     for (const search::HealthRange& r : c.ranges) text += range_text(r);
+    // Twice off on average: the right fault of the right cluster errs by far less.
+    if (!c.hypotheses.empty() && c.hypotheses.front().error > std::log(2.0)) text += "# nothing that was tried explains it well; the least bad come first\n";
     if (!c.hypotheses.empty()) text += "# what would explain it, likeliest first (share of what was tried; mean error)\n";
     for (std::size_t i = 0; i < std::min(kShown, c.hypotheses.size()); ++i) {
       const search::Hypothesis& h = c.hypotheses[i];

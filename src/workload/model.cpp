@@ -110,6 +110,7 @@ double parameters_in_double(const Model& m) {
   }
   const double q = d(m.heads) * d(m.head_dim);
   const double kv = d(m.kv_heads) * d(m.head_dim);
+  more += 2 * d(m.mtp_layers) * d(m.hidden) * d(m.hidden);
   return more + d(m.layers + 2 * m.mtp_layers) * (d(m.hidden) * (2 * q + 2 * kv + 3 * d(m.ffn_hidden) + 16) + 2 * q + 2 * d(m.ffn_hidden)) +
          d(m.hidden) * (2 * d(m.vocab) + d(m.max_positions.value_or(0)) + 4);
 }

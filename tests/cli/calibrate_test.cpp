@@ -1,4 +1,5 @@
 // orrery calibrate from the command line: import, fit, score, show and check on one small set, and what they refuse.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -116,4 +117,39 @@ TEST_CASE("calibrate refuses in its own words") {
   CHECK(command({"calibrate", "score", "h100", csv, "--context", "cold"}).err == "orrery: --context cold: accepted are burst, sustained\n");
   CHECK(command({"calibrate", "score", "h100", csv, "--column", "m"}).err == "orrery: --column m: expected OURS=THEIRS\n");
   CHECK(command({"calibrate", "import", folder.write("e.csv", "")}).code == 2);
+}
+
+TEST_CASE("the loop on this machine: measured, fitted, scored and held against itself", "[slow]") {
+  const Folder folder;
+  const std::string set = folder.file("host.json"), profile = folder.file("profile.json");
+  const Said ran = command({"calibrate", "run", "--backend", "host", "--threads", "1", "--repetitions", "7", "--quiet", "-o", set});
+  if (ran.code != 0) {
+    CHECK(ran.err.find("this build has no host back end") != std::string::npos);
+    return;
+  }
+  // The machine as a device: one core, a little faster than the best that was seen.
+  std::ifstream file(set);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto measured = document::parse(text, "host.json");
+  REQUIRE(measured);
+  double flops = 0, bytes = 0;
+  for (const auto& p : measured->at("points").items()) {
+    double best = 1e18;
+    for (const auto& t : p.at("time_us").items()) best = std::min(best, t.as_double());
+    if (p.at("kind").as_string() == "gemm") flops = std::max(flops, 2 * p.at("m").as_double() * p.at("n").as_double() * p.at("k").as_double() / best * 1e6);
+    else if (p.at("read_bytes").as_double() + p.at("write_bytes").as_double() > 6e7) bytes = std::max(bytes, (p.at("read_bytes").as_double() + p.at("write_bytes").as_double()) / best * 1e6);
+  }
+  const std::string device = folder.write("core.json", fmt::format(R"({{"extends": "xeon-8380-2s", "name": "core", "sm_count": 1, "memory_bandwidth_gb_per_s": {:.3f}, "peak_tflops": {{"fp32": {:.6f}}}}})",
+                                                                    1.1 * bytes / 1e9, 1.1 * flops / 1e12));
+  const auto fitted = json(command({"calibrate", "fit", set, "--gpu", device, "-o", profile, "--bootstrap", "2", "--quiet", "--json", "-"}));
+  const auto score = json(command({"calibrate", "score", profile, set, "--gpu", device, "--quiet", "--json", "-"}));
+  bool gemm = false;
+  for (const auto& c : score.at("classes").items()) {
+    WARN(c.at("class").as_string() << ": median error " << c.at("median_error").as_double() << ", p90 " << c.at("p90_error").as_double());
+    gemm = gemm || c.at("class").as_string() == "gemm/fp32";
+    // Of a machine that others use at the same time no more can be asked.
+    if (c.at("class").as_string() == "gemm/fp32/large") CHECK(c.at("median_error").as_double() < 0.5);
+  }
+  CHECK(gemm);
+  CHECK(command({"calibrate", "check", set, set}).code == 0);
 }

