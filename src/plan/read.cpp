@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "orrery/workload/adapter.hpp"
 #include "orrery/base/checked.hpp"
 #include "orrery/plan/plan.hpp"
 #include "orrery/workload/layers.hpp"
@@ -123,6 +124,7 @@ class Reader {
 
   void family() {
     for (const workload::Limit& limit : workload::family_limits(model_, training_, {p_.tp, p_.cp, p_.pp, p_.vp, p_.sp})) problem(limit.pointer, limit.why);
+    for (const workload::Limit& limit : workload::adapter_limits(model_, training_, p_.overlap_tp)) problem(limit.pointer, limit.why);
   }
 
   void order() {

@@ -41,6 +41,7 @@ class PassTable {
     entries_.back().passes.parameter_tensors = workload::parameter_tensors(kind, job_.model, shard_, job_.kernels.fused_projections, block);
     entries_.back().passes.expert_tensors = workload::expert_tensors(job_.model, shard_, job_.kernels.fused_projections, block);
     if (kind == LayerKind::kPrediction) repeat(entries_.back().passes.expert_tensors, job_.model.mtp_layers);
+    if (training_.adapter.on()) take_adapters(entries_.back().passes);
     if (kind != LayerKind::kDecoder) entries_.back().passes.word_embedding = workload::word_embedding_parameters(job_.model, shard_);
     return entries_.back().passes;
   }
@@ -49,6 +50,13 @@ class PassTable {
   static void repeat(std::vector<std::int64_t>& tensors, std::int64_t times) {
     const std::vector<std::int64_t> once = tensors;
     for (std::int64_t i = 1; i < times; ++i) tensors.insert(tensors.end(), once.begin(), once.end());
+  }
+
+  /// Of adapters every factor is a tensor, and none of the layer's own is trained.
+  static void take_adapters(LayerPasses& passes) {
+    passes.parameter_tensors.clear();
+    passes.expert_tensors.clear();
+    for (const workload::Matrix& m : passes.parameters.matrices) passes.parameter_tensors.push_back(m.elements());
   }
 
   struct Entry {
@@ -191,7 +199,9 @@ Program build(const Job& job) {
       role.layers += chunk.layers;
       // A tied head is the embedding where both are on one rank. Modules look tokens up in the embedding, in the tied head, or in a copy.
       const std::int64_t table = workload::word_embedding_parameters(job.model, shard);
-      const SharedTables shared{job.model.tied_embeddings && has_embedding ? table : 0, job.model.tied_embeddings || has_embedding ? table : 0};
+      // Frozen tables have no gradients to share.
+      const bool trained = !job.training.adapter.on();
+      const SharedTables shared{trained && job.model.tied_embeddings && has_embedding ? table : 0, trained && (job.model.tied_embeddings || has_embedding) ? table : 0};
       chunks.push_back(make_chunk(chunk, passes, job.model, job.training, full, shared));
     }
     RoleBuilder builder(role, program.requests, job.stack, p);
@@ -208,7 +218,7 @@ Program build(const Job& job) {
       for (const LayerSlot& layer : chunk) {
         builder.allocate(MemoryKind::kParameters, layer.passes->weight_copies);
         // Weights that no data-parallel rank shares or none trains.
-        builder.allocate(MemoryKind::kParameters, layer.passes->parameters.frozen_bytes);
+        builder.allocate(MemoryKind::kParameters, data_parallel.kept_frozen(layer, has_embedding));
         builder.allocate(MemoryKind::kParameters, layer.passes->parameters.table_bytes);
       }
     }

@@ -37,6 +37,7 @@ DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vect
       Unit& u = units_[unit];
       u.root = !wrapped;
       u.parameters += own(layer);
+      if (part_ == Part::kDense && job_.training.adapter.on()) u.frozen += layer.passes->parameters.frozen_bytes;
       u.tensors.insert(u.tensors.end(), tensors_of(layer).begin(), tensors_of(layer).end());
       ++u.layers;
     }
@@ -89,15 +90,15 @@ void DataParallel::make_buckets() {
 void DataParallel::make_units() {
   if (!job_.stack.fsdp_copies) return;
   for (Unit& unit : units_) {
-    if (unit.parameters == 0) continue;
+    if (gathered_bytes(unit) == 0) continue;
     const auto copy = [&](const char* name, std::int64_t read, std::int64_t write, Phase phase) {
       workload::Stream stream{workload::StreamKind::kCopy, read, write, 1};
       b_.role().segments.push_back(Segment{name, phase, {workload::Operation{name, stream}}, job_.stack.forward_op_us});
       return static_cast<std::uint32_t>(b_.role().segments.size() - 1);
     };
-    const std::int64_t compute = gathered_bytes(unit.parameters);
-    unit.copy_out = copy("fsdp copy out", compute, compute, Phase::kForward);
-    unit.copy_in = copy("fsdp copy in", compute, bytes_of(unit.parameters, job_.training.grad_reduce_dtype), Phase::kBackward);
+    const std::int64_t compute = gathered_bytes(unit.parameters), whole = gathered_bytes(unit);
+    unit.copy_out = copy("fsdp copy out", whole, whole, Phase::kForward);
+    if (compute > 0) unit.copy_in = copy("fsdp copy in", compute, bytes_of(unit.parameters, job_.training.grad_reduce_dtype), Phase::kBackward);
   }
 }
 
@@ -165,13 +166,15 @@ DataParallel::Bucket& DataParallel::bucket_of(std::int32_t chunk, std::size_t la
 
 void DataParallel::gather_unit(std::size_t unit) {
   Unit& u = units_[unit];
-  if (u.parameters == 0 || u.resident || u.gathered != kNoEvent) return;
+  if (gathered_bytes(u) == 0 || u.resident || u.gathered != kNoEvent) return;
   u.host_bytes = host_.parameter_bytes(shard(u.parameters));
   b_.allocate(MemoryKind::kBuffers, u.host_bytes, Stream::kCopyIn);
   const std::uint32_t fetched = host_.fetch_parameters(shard(u.parameters), last_copied_);
-  b_.allocate(MemoryKind::kBuffers, gathered_bytes(u.parameters), Stream::kParamGather);
+  b_.allocate(MemoryKind::kBuffers, gathered_bytes(u), Stream::kParamGather);
+  std::int64_t frozen = u.frozen;  // travels with the first
   for (const std::int64_t parameters : u.gathers) {
-    u.gathered = b_.collective(Stream::kParamGather, Request{shard_axis(), CommKind::kAllGather, gathered_bytes(parameters)}, fetched != kNoEvent ? fetched : last_copied_);
+    const std::int64_t bytes = gathered_bytes(parameters) + std::exchange(frozen, 0);
+    u.gathered = b_.collective(Stream::kParamGather, Request{shard_axis(), CommKind::kAllGather, bytes}, fetched != kNoEvent ? fetched : last_copied_);
   }
 }
 
@@ -179,14 +182,15 @@ void DataParallel::gather_unit(std::size_t unit) {
 /// the next gather does not wait for this one (_fsdp_param_group.py, wait_for_unshard).
 void DataParallel::use_unit(std::size_t unit, bool forward) {
   Unit& u = units_[unit];
-  if (u.parameters == 0 || u.resident) return;
+  if (gathered_bytes(u) == 0 || u.resident) return;
   gather_unit(unit);
   b_.wait(u.gathered);
   if (u.copy_out != kNone32) {
     free_copied();
     for (const std::int64_t n : u.tensors) b_.allocate(MemoryKind::kBuffers, gathered_bytes(n));
+    b_.allocate(MemoryKind::kBuffers, u.frozen);
     b_.segment(u.copy_out);
-    copied_bytes_ = gathered_bytes(u.parameters);
+    copied_bytes_ = gathered_bytes(u);
     if (!forward) free_copied();
   }
   last_copied_ = b_.compute_done();
@@ -205,8 +209,9 @@ void DataParallel::release_unit(std::size_t unit) {
   if (!u.resident) return;
   if (u.copy_out != kNone32) {
     for (const std::int64_t n : u.tensors) b_.free(MemoryKind::kBuffers, gathered_bytes(n));
+    b_.free(MemoryKind::kBuffers, u.frozen);
   } else {
-    b_.free(MemoryKind::kBuffers, gathered_bytes(u.parameters));
+    b_.free(MemoryKind::kBuffers, gathered_bytes(u));
   }
   u.resident = false;
 }
@@ -261,9 +266,11 @@ void DataParallel::after_forward(std::int32_t microbatch, std::int32_t chunk, st
 void DataParallel::before_backward(bool weights, std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
   if (part_ == Part::kDense) fetch_activations(microbatch, chunk, layer);
   if (experts_) experts_->before_backward(false, microbatch, chunk, layer);
-  if (sharded_parameters()) {
+  if (sharded_parameters() && runs_backward(chunk, layer)) {
     use_unit(unit_index(chunk, layer), false);
-    for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && ahead <= layer; ++ahead) gather_unit(unit_index(chunk, layer - ahead));
+    for (std::size_t ahead = 1; ahead <= job_.stack.fsdp_prefetch && ahead <= layer; ++ahead) {
+      if (runs_backward(chunk, layer - ahead)) gather_unit(unit_index(chunk, layer - ahead));
+    }
   }
   if (weights) before_weights(chunk, layer);
 }
@@ -408,6 +415,13 @@ void DataParallel::after_weights(bool first, bool last, std::int32_t chunk, std:
   }
 }
 
+std::int64_t DataParallel::kept_frozen(const LayerSlot& layer, bool with_embedding) const {
+  std::int64_t bytes = layer.passes->parameters.frozen_bytes;
+  if (!job_.training.adapter.on()) return bytes;
+  if (layer.passes->kind == workload::LayerKind::kHead && job_.model.tied_embeddings && with_embedding) bytes -= gathered_bytes(layer.passes->word_embedding);
+  return sharded_parameters() ? shard(bytes) : bytes;
+}
+
 /// Of the dense part, or of the experts, alone.
 workload::UpdateShapes DataParallel::own_shapes() const {
   workload::UpdateShapes shapes;
@@ -499,10 +513,11 @@ void DataParallel::end_step(const Pass& prepare, const Pass& update) {
   }
   // In a V or a two-way pipeline embedding and head share a rank, and so one matrix and its gradient. Prediction modules look tokens up in
   // the table as well, on the last stage.
-  if ((job_.model.tied_embeddings || job_.model.mtp_layers > 0) && p.pp > 1 && p.placement == plan::Placement::kLooped && embedding > 0 && job_.stack.tied_embedding_all_reduce) {
+  if ((job_.model.tied_embeddings || job_.model.mtp_layers > 0) && !t.adapter.on() && p.pp > 1 && p.placement == plan::Placement::kLooped && embedding > 0 && job_.stack.tied_embedding_all_reduce) {
     b_.collective(Stream::kCompute, Request{Axis::kEmbedding, CommKind::kAllReduce, bytes_of(embedding, t.grad_reduce_dtype)});
   }
-  if (p.sp && p.tp > 1 && replicated > 0 && job_.stack.norm_gradient_all_reduce) {
+  // Of norms under sequence parallelism, and of adapters' whole factors, each rank has a part of the sum.
+  if (p.tp > 1 && replicated > 0 && (t.adapter.on() || (p.sp && job_.stack.norm_gradient_all_reduce))) {
     b_.collective(Stream::kCompute, Request{Axis::kTp, CommKind::kAllReduce, bytes_of(replicated, t.grad_reduce_dtype)});
   }
   const Axis scope = p.zero >= 1 ? Axis::kWorld : Axis::kModel;

@@ -50,6 +50,8 @@ class DataParallel {
   [[nodiscard]] workload::UpdateShapes update_shapes() const;
 
   [[nodiscard]] std::int64_t parameters() const { return parameters_ + (experts_ ? experts_->parameters() : 0); }
+  /// Bytes of a layer's frozen weights that stay on this rank. with_embedding: a tied head's matrix stands here already.
+  [[nodiscard]] std::int64_t kept_frozen(const LayerSlot& layer, bool with_embedding) const;
   /// Those that this rank updates.
   [[nodiscard]] std::int64_t updated() const { return own_updated() + (experts_ ? experts_->updated() : 0); }
 
@@ -120,6 +122,7 @@ class DataParallel {
   std::vector<std::uint32_t> reduced_;             // events of reductions still to wait for
   struct Unit {
     std::int64_t parameters = 0;
+    std::int64_t frozen = 0;              ///< bytes of weights beside adapters, which are gathered and never reduced
     std::vector<std::int64_t> tensors;    ///< elements of each parameter
     std::vector<std::int64_t> gradients;  ///< bytes of those that wait for the reduction
     std::int32_t layers = 0, layers_done = 0;  ///< layers in it; those whose backward pass is done
@@ -131,6 +134,11 @@ class DataParallel {
   };
   static constexpr std::uint32_t kNone32 = UINT32_MAX;
   void make_gathers(Unit& unit) const;
+  [[nodiscard]] std::int64_t gathered_bytes(const Unit& unit) const { return gathered_bytes(unit.parameters) + unit.frozen; }
+  /// Whether any gradient passes through a layer: below the lowest adapter none does.
+  [[nodiscard]] bool runs_backward(std::int32_t chunk, std::size_t layer) const {
+    return !job_.training.adapter.on() || !chunks_[static_cast<std::size_t>(chunk)][layer].passes->backward.pieces.empty();
+  }
   std::vector<Unit> units_;
   std::vector<std::vector<std::size_t>> unit_of_;  // by chunk and layer
   std::int64_t copied_bytes_ = 0;                  // gather buffer that has been copied out and still stands

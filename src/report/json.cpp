@@ -45,6 +45,7 @@ Value model(const Summary& s) {
   return Object{{"parameters", s.counts.parameters},
                 {"parameters_without_embedding", s.counts.parameters_without_embedding},
                 {"active_parameters", s.counts.active_parameters},
+                {"trainable_parameters", s.counts.trainable_parameters},
                 {"flops_per_token", named(metrics::flops_per_token(s.counts))}};
 }
 

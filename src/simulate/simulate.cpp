@@ -8,6 +8,7 @@
 
 #include "orrery/base/assert.hpp"
 #include "orrery/calibration/select.hpp"
+#include "orrery/workload/adapter.hpp"
 #include "machines.hpp"
 #include "recipe.hpp"
 #include "speeds.hpp"
@@ -148,6 +149,11 @@ Result<Outcome> simulate(const document::Document& scenario, const Options& opti
   }
   out.result = std::move(std::get<engine::Result>(played));
   out.counts = workload::count(out.job.model, out.job.training.sequence_length, out.job.training.causal);
+  if (out.job.training.adapter.on()) {
+    const workload::AdapterCounts adapters = workload::count_adapters(out.job.model, out.job.training);
+    out.counts.trainable_parameters = adapters.trainable;
+    out.counts.exact = adapters.exact;
+  }
   return out;
 }
 

@@ -12,12 +12,17 @@ TensorId Writer::attention(const LinearInput& in, const Block& block) {
   TensorId q = activation("query", qn);
   TensorId k = activation("key", kvn);
   const TensorId v = activation("value", kvn);
+  std::vector<Product> products;
   if (kernels.fused_projections) {
-    column_parallel("qkv", in, s.hidden, {{"qkv", s.q + 2 * s.kv, model.qkv_bias, {q, k, v}}}, true, kNoRegion);
+    products = {{"qkv", s.q + 2 * s.kv, model.qkv_bias, {q, k, v}}};
   } else {
-    column_parallel("qkv", in, s.hidden,
-                    {{"query", s.q, model.qkv_bias, {q}}, {"key", s.kv, model.qkv_bias, {k}}, {"value", s.kv, model.qkv_bias, {v}}}, true, kNoRegion);
+    products = {{"query", s.q, model.qkv_bias, {q}}, {"key", s.kv, model.qkv_bias, {k}}, {"value", s.kv, model.qkv_bias, {v}}};
   }
+  const Adapter& a = training.adapter;
+  if (a.query) products.back().adapters.push_back({"query_adapter", q, s.q});
+  if (a.key) products.back().adapters.push_back({"key_adapter", k, s.kv});
+  if (a.value) products.back().adapters.push_back({"value_adapter", v, s.kv});
+  column_parallel("qkv", in, s.hidden, products, true, kNoRegion);
   // Llama 4 normalises what it rotates, after it (transformers modeling_llama4.py Llama4TextAttention); the others before.
   const bool after = model.qk_norm == QkNorm::kUnweighted;
   const bool rotary = model.position == Position::kRotary && !block.no_position;
@@ -28,7 +33,7 @@ TensorId Writer::attention(const LinearInput& in, const Block& block) {
 }
 
 TensorId Writer::attention_projection(TensorId o) {
-  return row_parallel("proj", linear_input("attention_output", o, s.tokens * s.o, kNoRegion), s.o, kNoRegion);
+  return row_parallel("proj", linear_input("attention_output", o, s.tokens * s.o, kNoRegion), s.o, kNoRegion, training.adapter.out);
 }
 
 TensorId Writer::core_attention(TensorId q, TensorId k, TensorId v) {

@@ -109,8 +109,9 @@ ModelCounts count_layers(const FamilyRow& family, const Model& m, std::int64_t s
   add(LayerKind::kHead, {}, 1);
   if (m.tied_embeddings) c.parameters -= word_embedding_parameters(m, whole);
   c.embedding_parameters = family.tables(m);
+  c.trainable_parameters = c.parameters;
   c.parameters_without_embedding = c.parameters - c.embedding_parameters;
-  c.active_parameters = c.parameters;
+  c.active_parameters = c.trainable_parameters = c.parameters;
 
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   c.exact = flops / static_cast<double>(sequence);

@@ -64,6 +64,7 @@ TensorId embed_words(Writer& w) {
 
 Layer embedding_layer(const Model& m, const Training& t, const Shard& shard, const StackKernels& k) {
   Writer w(m, t, shard, k);
+  if (t.adapter.on()) w.tape.train(Trained::kNothing);
   return w.tape.finish(embed_words(w), {});
 }
 

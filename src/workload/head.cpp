@@ -131,6 +131,7 @@ void loss_chunk(Writer& w, std::int64_t tokens, std::int64_t columns, bool first
   agree("all_reduce_target_logits");
   if (bends) w.stream("bend_logits_gradient", StreamKind::kElementwise, 2 * w.bytes(n), w.bytes(n), 1, {logits}, {});
   w.tape.forward({"logits_input_gradient", Gemm{.m = tokens, .n = h, .k = columns, .in = w.act, .out = w.act, .layout = GemmLayout::kNN}}, {logits}, {dx});
+  if (dw == kNoTensor) return;
   w.tape.forward({"logits_weight_gradient", Gemm{.m = columns, .n = h, .k = tokens, .in = w.act, .out = w.act, .layout = GemmLayout::kNT, .accumulate = !first}}, {logits, x}, {dw});
 }
 
@@ -141,7 +142,7 @@ void chunked_loss(Writer& w, const LinearInput& in, std::int64_t columns) {
     x = w.activation("head_gathered", all);
     w.tape.forward({"all_gather_head", Comm{CommKind::kAllGather, Axis::kTp, w.bytes(all)}}, {in.plain}, {x});
   }
-  const TensorId dx = w.activation("head_input_gradient", all), dw = w.activation("head_weight_gradient", weights);
+  const TensorId dx = w.activation("head_input_gradient", all), dw = w.training.adapter.on() ? kNoTensor : w.activation("head_weight_gradient", weights);
   const std::int64_t step = ceil_div(tokens, w.training.loss.chunks);
   for (std::int64_t done = 0; done < tokens; done += step) loss_chunk(w, std::min(step, tokens - done), columns, done == 0, x, dx, dw);
   w.tape.on_backward([&w, in, dx, dw, all, weights] {
@@ -153,10 +154,12 @@ void chunked_loss(Writer& w, const LinearInput& in, std::int64_t columns) {
     } else if (w.s.tp > 1) {
       w.tape.backward({"all_reduce_head", Comm{CommKind::kAllReduce, Axis::kTp, w.bytes(all)}}, {dx}, {});
     }
-    w.backward_stream("scale_head_weight_gradient", StreamKind::kElementwise, w.bytes(weights), w.bytes(weights), 1, {dw}, {}, true);
-    if (w.shard.gradient_buffer) {
-      const std::int64_t main = static_cast<std::int64_t>(element_bytes(w.training.grad_dtype)) * weights;
-      w.backward_stream("accumulate_head", StreamKind::kElementwise, w.bytes(weights) + main, main, 1, {dw}, {}, true);
+    if (dw != kNoTensor) {
+      w.backward_stream("scale_head_weight_gradient", StreamKind::kElementwise, w.bytes(weights), w.bytes(weights), 1, {dw}, {}, true);
+      if (w.shard.gradient_buffer) {
+        const std::int64_t main = static_cast<std::int64_t>(element_bytes(w.training.grad_dtype)) * weights;
+        w.backward_stream("accumulate_head", StreamKind::kElementwise, w.bytes(weights) + main, main, 1, {dw}, {}, true);
+      }
     }
     w.tape.add_gradient(in.plain, out, w.bytes(w.s.shard_tokens * w.s.hidden));
   });

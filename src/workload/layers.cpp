@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "orrery/workload/adapter.hpp"
 #include "orrery/base/assert.hpp"
 #include "orrery/base/checked.hpp"
 #include "families/table.hpp"
@@ -114,7 +115,7 @@ Layer make_layer(LayerKind kind, const Model& m, const Training& t, const Shard&
   layer.kind = kind;
   layer.block = block;
   layer.name = name_of(kind, block);
-  layer.parameters = layer_parameters(kind, m, shard, block);
+  layer.parameters = t.adapter.on() ? adapted_parameters(kind, m, t, shard, block) : layer_parameters(kind, m, shard, block);
   return layer;
 }
 

@@ -4,6 +4,7 @@
 // and its gradient reduce-scattered after (backward), and the input is gathered a second time for the weight gradient, since only the
 // shard was saved (Korthikanti et al., arXiv:2205.05198, section 4.2.2); a stack may keep the gathered input instead. Without it the input's gradient is all-reduced.
 // Row-parallel is the mirror image. Order of backward as Megatron-LM launches it: gather, input gradient, its reduction, weight gradient.
+#include <algorithm>
 #include <utility>
 
 #include "writer.hpp"
@@ -39,6 +40,7 @@ TensorId Writer::quantise_gradients(const std::string& name, const std::vector<T
 // 2:4 weights are pruned and compressed by the same kernel, for each product's reduction axis: half of the elements and two bits of
 // position for each (Mishra et al., arXiv:2104.08378; torchao sparsity/training prunes in every forward pass).
 TensorId Writer::weight_copy(const std::string& name, std::int64_t w, bool in_backward, Regions regions) {
+  if (training.adapter.on() && training.adapter.store == FrozenStore::kNf4) return dequantised(name, w, in_backward, regions);
   if (!format.on && !training.sparse) return kNoTensor;
   const double element = format.on ? format.bytes : element_bytes(act);
   const std::int64_t one = training.sparse ? static_cast<std::int64_t>((element / 2 + 0.125) * static_cast<double>(w) + 0.5) : format.one(w);
@@ -116,10 +118,16 @@ void Writer::column_parallel(const std::string& name, const LinearInput& in, std
       stream(p.name + "_bias", StreamKind::kElementwise, size, size, 1, p.outs, p.outs, regions);
     }
   }
-  tape.on_backward([=, this] { column_backward(name, in, in_width, products, quantised, whole); });
+  // Adapters read the same whole input; what they send back to it is reduced with the product's own.
+  const bool adapted = std::any_of(products.begin(), products.end(), [](const Product& p) { return !p.adapters.empty(); });
+  const TensorId sink = adapted ? tape.tensor(name + "_adapted", 0) : kNoTensor;
+  tape.on_backward([=, this] { column_backward(name, in, in_width, products, quantised, whole, sink); });
+  for (const Product& p : products) {
+    for (const Product::Adapted& a : p.adapters) adapt(a.name, whole, sink, in_width, a.width, a.out, regions);
+  }
 }
 
-void Writer::column_backward(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, TensorId whole) {
+void Writer::column_backward(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, TensorId whole, TensorId sink) {
   const bool q = quantised && format.on, sparse = quantised && training.sparse;
   const DType dtype = q ? training.precision : act;
   const std::int64_t n_in = s.tokens * in_width;
@@ -136,8 +144,8 @@ void Writer::column_backward(const std::string& name, const LinearInput& in, std
   const bool bulk = overlaps && kernels.tp_overlap_bulk;
   TensorId again = in.column;
   Comm gather_again{CommKind::kAllGather, Axis::kTp, gathered_bytes};
-  if (s.sp && !kernels.gathers_inputs_again && !q) {
-    again = whole;
+  if (s.sp && ((!kernels.gathers_inputs_again && !q) || training.adapter.on())) {
+    again = whole;  // of frozen weights nothing reads it, and adapters keep it
   } else if (s.sp) {
     again = tape.tensor(name + "_gathered_again", gathered_bytes);
     if (bulk) gather_again = overlapped(CommKind::kAllGather, gathered_bytes);
@@ -158,6 +166,9 @@ void Writer::column_backward(const std::string& name, const LinearInput& in, std
     input_gradient(i, s.tokens, part);
     if (dx != kNoTensor) backward_stream("add_gradients", StreamKind::kElementwise, 2 * bytes(n_in), bytes(n_in), 1, {dx, part}, {});
     dx = part;
+  }
+  if (sink != kNoTensor) {
+    backward_stream("add_adapter_gradients", StreamKind::kElementwise, 2 * bytes(n_in), bytes(n_in), 1, {dx, tape.gradient(sink)}, {});
   }
   int scattering = -1;
   if (cuts) {
@@ -187,7 +198,7 @@ void Writer::column_backward(const std::string& name, const LinearInput& in, std
   tape.add_gradient(in.plain, dx, bytes(s.shard_tokens * in_width));
 }
 
-TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions) {
+TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions, bool adapted) {
   const DType dtype = format.on ? training.precision : act;
   const std::int64_t n_out = s.tokens * s.hidden;
   const Product product{name, s.hidden, false, {}};
@@ -206,6 +217,8 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
   } else {
     product_of(s.tokens);
   }
+  // The adapter's output is partial as the product's is, and is summed over the ranks with it.
+  if (adapted) adapt(name, in.plain, in.plain, in_width, s.hidden, partial, regions);
   if (s.sp && tp_pieces() == 1) {
     tape.forward({"reduce_scatter_" + name, Comm{CommKind::kReduceScatter, Axis::kTp, bytes(n_out)}}, {partial}, {out}, regions);
   } else if (s.tp > 1 && !s.sp) {
@@ -234,6 +247,7 @@ TensorId Writer::row_parallel(const std::string& name, const LinearInput& in, st
       input_gradient(s.tokens);
     }
     dy = whole;
+    if (partial != out) tape.set_gradient(partial, whole);
     weight_gradient(product, in_width, {dy}, in.column, dtype, s.tokens);
     tape.add_gradient(in.plain, dx, bytes(s.tokens * in_width));
   });

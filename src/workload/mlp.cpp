@@ -72,6 +72,10 @@ LinearInput Writer::mlp_up(const LinearInput& in, const std::string& name, std::
     ups = {activation(name + "up", n)};
     products = {{name + "up", ffn, model.mlp_bias, ups}};
   }
+  // The model's own MLP: experts have none (adapter_limits).
+  const Adapter& a = training.adapter;
+  if (a.gate) products.back().adapters.push_back({name + "gate_adapter", ups.front(), ffn});
+  if (a.up) products.back().adapters.push_back({name + "up_adapter", ups.back(), ffn});
   column_parallel(name + "mlp", in, s.hidden, products, true, kMlp);
   return activate(name, ups, n, kNoTensor, kMlp | kMlpActivation);
 }

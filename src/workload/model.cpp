@@ -97,6 +97,19 @@ Offload read_offload(const Value& v) {
   return {share("optimizer"), share("activations"), share("parameters")};
 }
 
+Adapter read_adapter(const Value& v) {
+  Adapter a;
+  if (v.is_null()) return a;
+  a.rank = v.at("rank").as_int();
+  a.store = !v.at("base").is_null() && v.at("base").as_string() == "nf4" ? FrozenStore::kNf4 : FrozenStore::kPlain;
+  std::vector<std::string> targets = strings(v.at("targets"));
+  if (targets.empty()) targets = {"q_proj", "v_proj"};  // Hu et al., section 4.2; PEFT's own choice for Llama
+  for (const std::string& t : targets) {
+    (t == "q_proj" ? a.query : t == "k_proj" ? a.key : t == "v_proj" ? a.value : t == "o_proj" ? a.out : t == "gate_proj" ? a.gate : t == "up_proj" ? a.up : a.down) = true;
+  }
+  return a;
+}
+
 /// Every size that a model alone decides stays far inside int64, so that layers can multiply without looking.
 constexpr double kMostParameters = 0x1p56;
 
@@ -301,6 +314,7 @@ Result<Training> read_training(const Value& scenario, const std::string& file) {
   if (!v.at("optimizer_dtype").is_null()) t.optimizer_dtype = pick(v.at("optimizer_dtype"), kPrecisions, DType::kFp32);
   t.sparse = !v.at("sparsity").is_null() && v.at("sparsity").as_string() == "2:4";
   t.loss = read_loss(v.at("loss"));
+  t.adapter = read_adapter(v.at("adapter"));
   t.offload = read_offload(v.at("offload"));
   t.flash_attention = v.at("attention").is_null() || v.at("attention").as_string() == "flash";
   t.causal = v.at("attention_mask").is_null() || v.at("attention_mask").as_string() == "causal";

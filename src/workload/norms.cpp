@@ -81,7 +81,7 @@ void Writer::norm_backward(const std::string& name, TensorId x, const std::vecto
   const TensorId residual_gradient = tape.gradient(x);
   const bool adds = fuse_residual && residual_gradient != kNoTensor;
   if (adds) reads.push_back(residual_gradient);
-  backward_stream(name + "_backward", StreamKind::kNorm, (adds ? 3 : 2) * e * n, e * n, 2, reads, {dx});
+  backward_stream(name + "_backward", StreamKind::kNorm, (adds ? 3 : 2) * e * n, e * n, training.adapter.on() ? 1 : 2, reads, {dx});
   if (adds) {
     tape.set_gradient(x, dx);
   } else {

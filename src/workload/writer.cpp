@@ -80,7 +80,7 @@ Writer::Writer(const Model& m, const Training& t, const Shard& sh, const StackKe
       act(t.activation_dtype),
       // A norm that is re-run alone must stand alone.
       fuse_residual(t.fusion == Fusion::kCompiled && !recomputes_norm(t, k)) {
-  if (sh.frozen_weights) tape.train(Trained::kInputs);
+  if (sh.frozen_weights || t.adapter.on()) tape.train(Trained::kInputs);
 }
 
 std::int64_t Writer::bytes(std::int64_t elements) const { return elements * static_cast<std::int64_t>(element_bytes(act)); }

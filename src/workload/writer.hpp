@@ -51,6 +51,13 @@ struct Product {
   std::int64_t width = 0;  ///< local output features
   bool bias = false;
   std::vector<TensorId> outs;
+  /// Low-rank adapters of it: a name, the tensor of `outs` that it adds to, and that one's width.
+  struct Adapted {
+    std::string name;
+    TensorId out = kNoTensor;
+    std::int64_t width = 0;
+  };
+  std::vector<Adapted> adapters = {};
 };
 
 class Writer {
@@ -75,7 +82,8 @@ class Writer {
   void column_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, Regions regions);
   /// A layer whose weights are on every tp rank: each works on its own shard of tokens (latent.cpp).
   void replicated(const std::string& name, const LinearInput& in, std::int64_t in_width, const Product& product, bool quantised, Regions regions);
-  TensorId row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions);
+  /// adapted: it has a low-rank adapter.
+  TensorId row_parallel(const std::string& name, const LinearInput& in, std::int64_t in_width, Regions regions, bool adapted = false);
   /// The input of a linear layer from a plain tensor: quantised copies by kernels of their own where the recipe wants them.
   LinearInput linear_input(const std::string& name, TensorId plain, std::int64_t elements, Regions regions);
 
@@ -86,7 +94,7 @@ class Writer {
   /// ffn: local width. name: in front of the operations' names.
   TensorId mlp(const LinearInput& in, const std::string& name, std::int64_t ffn) { return mlp_down(mlp_up(in, name, ffn), name, ffn); }
   LinearInput mlp_up(const LinearInput& in, const std::string& name, std::int64_t ffn);
-  TensorId mlp_down(const LinearInput& activated, const std::string& name, std::int64_t ffn) { return row_parallel(name + "down", activated, ffn, kMlp); }
+  TensorId mlp_down(const LinearInput& activated, const std::string& name, std::int64_t ffn) { return row_parallel(name + "down", activated, ffn, kMlp, training.adapter.down); }
   TensorId experts(const LinearInput& in);
 
   /// A forward attention kernel on this rank's heads.
@@ -151,6 +159,9 @@ class Writer {
   TensorId gate_shared(const LinearInput& in, TensorId shared);
   TensorId share_rows(TensorId x, std::int64_t received, std::int64_t busiest, bool before);
   TensorId add_weighted(TensorId copies, TensorId weights, std::int64_t from, std::int64_t to, int launches);
+  /// Adds a low-rank adapter's output to `out`; the gradient of its input is added to that of `sink` (adapters.cpp).
+  void adapt(const std::string& name, TensorId x, TensorId sink, std::int64_t in_width, std::int64_t width, TensorId out, Regions regions);
+  TensorId dequantised(const std::string& name, std::int64_t elements, bool backward, Regions regions);
   TensorId gather(const std::string& name, TensorId shard_tensor, std::int64_t bytes, Regions regions);
   /// Two tensors for the two orientations, or one for both.
   void quantised_copies(const std::string& name, std::int64_t elements, LinearInput& out);
@@ -165,7 +176,7 @@ class Writer {
   [[nodiscard]] Comm overlapped(CommKind kind, std::int64_t bytes);
   void gather_under(const std::string& name, TensorId part, TensorId whole, std::int64_t bytes, const Step& step, const Piece& compute);
   void scatter_under(const std::string& name, TensorId partial, TensorId out, std::int64_t bytes, const Step& step, const Piece& compute);
-  void column_backward(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, TensorId whole);
+  void column_backward(const std::string& name, const LinearInput& in, std::int64_t in_width, const std::vector<Product>& products, bool quantised, TensorId whole, TensorId sink);
   TensorId quantise_gradients(const std::string& name, const std::vector<TensorId>& gradients, std::int64_t elements);
   struct KeysValues {
     TensorId keys, values;

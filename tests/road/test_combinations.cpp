@@ -92,6 +92,8 @@ std::vector<Factor> factors() {
                      {"fp8", set({{"training.precision", "fp8"}, {"training.fp8_recipe", "current"}})}, {"block", set({{"training.precision", "fp8"}, {"training.fp8_recipe", "block128"}})},
                      {"mxfp8", set({{"training.precision", "mxfp8"}})}, {"fp4", set({{"training.precision", "fp4"}})}}},
       {"offload", {{"none", {}}, {"optimizer", set({{"training.offload.optimizer", "0.5"}})}, {"parameters", set({{"training.offload.parameters", "0.5"}})}}},
+      {"adapter", {{"none", {}}, {"lora", set({{"training.adapter", R"({"rank": 16, "targets": ["q_proj", "v_proj", "o_proj", "down_proj"]})"}})},
+                   {"qlora", set({{"training.adapter", R"({"rank": 8, "base": "nf4"})"}})}}},
       {"optimizer", {{"adamw", set({{"training.optimizer", "adamw"}})}, {"8-bit", set({{"training.optimizer", "adamw_8bit"}})}, {"adafactor", set({{"training.optimizer", "adafactor"}})},
                      {"muon", set({{"training.optimizer", "muon"}})}, {"sgd", set({{"training.optimizer", "sgd"}})}}},
       {"stack", {{"generic", set({{"stack", "generic"}})}, {"megatron-core", set({{"stack", "megatron-core"}})}, {"torchtitan", set({{"stack", "torchtitan"}})}}},

@@ -120,6 +120,17 @@ struct Offload {
   [[nodiscard]] bool any() const { return optimizer > 0 || activations > 0 || parameters > 0; }
 };
 
+/// How frozen matrices are stored: as activations are, or in 4 bits (NF4 with double quantisation: Dettmers et al., QLoRA, arXiv:2305.14314).
+enum class FrozenStore : std::uint8_t { kPlain, kNf4 };
+
+/// Low-rank adapters beside frozen weights (Hu et al., LoRA, arXiv:2106.09685): training.adapter. Rank 0: all weights are trained.
+struct Adapter {
+  std::int64_t rank = 0;
+  FrozenStore store = FrozenStore::kPlain;
+  bool query = false, key = false, value = false, out = false, gate = false, up = false, down = false;  ///< matrices that have one
+  [[nodiscard]] bool on() const { return rank > 0; }
+};
+
 /// How attention crosses context-parallel ranks (design 5.1, cp_method). kRing: every rank holds an early and a late piece of the sequence, so
 /// that a causal mask gives all the same work; kRingNaive: pieces in order.
 enum class CpMethod : std::uint8_t { kRing, kRingNaive, kAllGather, kUlysses };
@@ -143,6 +154,7 @@ struct Training {
   std::optional<DType> optimizer_dtype;  ///< of the moments; absent: fp32 beside a master copy, else the weights' type
   bool sparse = false;                   ///< 2:4 weights in the products of linear layers
   LossRecipe loss;
+  Adapter adapter;
   Offload offload;
   bool flash_attention = true, causal = true, cuda_graphs = false;
   Recompute recompute;
@@ -200,6 +212,7 @@ StackKernels read_stack_kernels(const document::Value& stack);
 struct ModelCounts {
   std::int64_t parameters = 0, parameters_without_embedding = 0, active_parameters = 0;
   std::int64_t embedding_parameters = 0;
+  std::int64_t trainable_parameters = 0;  ///< all, or those of adapters
   double exact = 0, megatron = 0, megatron_legacy = 0, palm = 0, six_n = 0, torchtitan = 0, narayanan = 0;  ///< FLOP per token
 };
 ModelCounts count(const Model& model, std::int64_t sequence, bool causal);

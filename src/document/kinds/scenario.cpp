@@ -42,7 +42,11 @@ Type training() {
       member("fusion", choice({{"none"}, {"framework"}, {"compiled"}}), "none: every operator its own kernel; framework: the stack's fused ones; compiled: chains of them").otherwise("framework").from_stack("/fusion"),
       member("cuda_graphs", boolean(), "the step is launched as captured graphs").otherwise(false),
       member("offload", object({share("optimizer", "of the optimizer states"), share("activations", "of the kept activations").built({0.0}), share("parameters", "of the parameters")}), "shares kept in host memory"),
-      member("adapter", any(), "low-rank adapters").not_built(),
+      member("adapter", object({
+          member("rank", integer(1, 1 << 12), "columns of the one factor and rows of the other").required(),
+          member("targets", array(choice({{"q_proj"}, {"k_proj"}, {"v_proj"}, {"o_proj"}, {"gate_proj"}, {"up_proj"}, {"down_proj"}}), 1), "matrices that have an adapter").otherwise_text("q_proj and v_proj"),
+          member("base", choice({{"plain"}, {"nf4"}}), "how frozen matrices of the layers are stored: as activations are, or in 4 bits with quantised scales").otherwise("plain"),
+      }), "low-rank adapters, the only weights that are trained then; null: none"),
       member("loss", object({
           member("kind", choice({{"cross_entropy"}}), "over the vocabulary, of the next token").otherwise("cross_entropy"),
           member("chunks", integer(1, 1 << 20), "parts of a microbatch's tokens whose logits stand in memory at once; more than 1 computes projection, loss and their gradients together").otherwise(1),
