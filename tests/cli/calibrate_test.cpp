@@ -139,7 +139,7 @@ TEST_CASE("the loop on this machine: measured, fitted, scored and held against i
     if (p.at("kind").as_string() == "gemm") flops = std::max(flops, 2 * p.at("m").as_double() * p.at("n").as_double() * p.at("k").as_double() / best * 1e6);
     else if (p.at("read_bytes").as_double() + p.at("write_bytes").as_double() > 6e7) bytes = std::max(bytes, (p.at("read_bytes").as_double() + p.at("write_bytes").as_double()) / best * 1e6);
   }
-  const std::string device = folder.write("core.json", fmt::format(R"({{"extends": "xeon-8380-2s", "name": "core", "sm_count": 1, "memory_bandwidth_gb_per_s": {:.3f}, "peak_tflops": {{"fp32": {:.6f}}}}})",
+  const std::string device = folder.write("core.json", fmt::format(R"({{"schema": "orrery/gpu/1", "extends": "xeon-8380-2s", "name": "core", "sm_count": 1, "memory_bandwidth_gb_per_s": {:.3f}, "peak_tflops": {{"fp32": {:.6f}}}}})",
                                                                     1.1 * bytes / 1e9, 1.1 * flops / 1e12));
   const auto fitted = json(command({"calibrate", "fit", set, "--gpu", device, "-o", profile, "--bootstrap", "2", "--quiet", "--json", "-"}));
   const auto score = json(command({"calibrate", "score", profile, set, "--gpu", device, "--quiet", "--json", "-"}));

@@ -126,6 +126,7 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
       std::vector<document::Override> overrides = {{"cluster.fabric", kFabric}};
       if (row.pointer.starts_with("/model/moe/")) overrides.push_back({"model.moe", R"({"experts": 8, "experts_per_token": 2, "expert_ffn": 1024})"});
       if (row.pointer.starts_with("/model/mla/")) overrides.push_back({"model.mla", R"({"kv_lora_rank": 64, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64})"});
+      if (row.pointer.starts_with("/training/adapter/")) overrides.push_back({"training.adapter", R"({"rank": 8})"});
       overrides.push_back({row.pointer, text});
       const auto job = document::load_scenario_text(test::scenario(), "job.json", "", overrides);
       if (job) {
