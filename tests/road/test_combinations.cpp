@@ -259,5 +259,6 @@ TEST_CASE("every pair of features runs with its books balanced, folded as unfold
   std::string summary = fmt::format("{} rows, {} refused; {} pairs tried alone, {} of them refused\n", rows.size(), refused, alone, never);
   for (const auto& [reason, count] : reasons) summary += fmt::format("  {:>4} {}\n", count, reason);
   WARN(summary);
-  CHECK(never < ran.size() / 4);
+  // Of all pairs more than four of five run in some job; the others have a reason each.
+  CHECK(never < (ran.size() + alone) / 5);
 }
