@@ -105,7 +105,7 @@ std::string limit(std::string_view text, const std::array<Name, N>& names, std::
 
 bool listed(Kind kind, Algorithm algorithm, Protocol protocol, const Nccl& nccl) {
   const auto k = static_cast<std::size_t>(kind);
-  return (nccl.algorithms[k] >> static_cast<unsigned>(algorithm) & 1U) != 0 && (nccl.protocols[k] >> static_cast<unsigned>(protocol) & 1U) != 0;
+  return (std::uint32_t{nccl.algorithms[k]} >> static_cast<unsigned>(algorithm) & 1U) != 0 && (std::uint32_t{nccl.protocols[k]} >> static_cast<unsigned>(protocol) & 1U) != 0;
 }
 
 }  // namespace
