@@ -21,6 +21,10 @@ orrery_need(nlohmann_json nlohmann-json3-dev)
 orrery_need(CLI11 libcli11-dev)
 orrery_header(orrery_expected tl/expected.hpp libexpected-dev)
 find_package(Threads REQUIRED)
+orrery_need(SQLite3 libsqlite3-dev)          # results of a sweep
+orrery_header(orrery_muparserx muparserx/mpParser.h libmuparserx-dev)  # constraints and filters of a sweep
+find_library(MUPARSERX_LIBRARY muparserx REQUIRED)
+target_link_libraries(orrery_muparserx INTERFACE ${MUPARSERX_LIBRARY})
 orrery_header(orrery_boost boost/math/distributions/normal.hpp libboost-dev)  # distributions of the calibration gate
 orrery_need(Ceres libceres-dev)  # robust least squares of the module fit
 

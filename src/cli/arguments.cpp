@@ -111,6 +111,10 @@ void Arguments::not_built(const std::string& name) {
 
 Arguments Arguments::subcommand(const std::string& name, const std::string& about, bool& chosen) {
   app_->require_subcommand(1);
+  return alternative(name, about, chosen);
+}
+
+Arguments Arguments::alternative(const std::string& name, const std::string& about, bool& chosen) {
   CLI::App* sub = app_->add_subcommand(name, about);
   sub->parse_complete_callback([&chosen] { chosen = true; });
   return Arguments(*sub);

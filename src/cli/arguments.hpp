@@ -35,6 +35,8 @@ class Arguments {
 
   /// A subcommand; one of them must be given. chosen becomes true for that one.
   Arguments subcommand(const std::string& name, const std::string& about, bool& chosen);
+  /// A subcommand that may stand instead of the rest.
+  Arguments alternative(const std::string& name, const std::string& about, bool& chosen);
 
   /// Names of the options given, in the order given, once each time.
   [[nodiscard]] std::vector<std::string> order() const;

@@ -29,6 +29,7 @@ std::span<const Command> commands();
 // One file per verb.
 std::unique_ptr<Verb> make_simulate();
 std::unique_ptr<Verb> make_whatif();
+std::unique_ptr<Verb> make_sweep();
 std::unique_ptr<Verb> make_memory();
 std::unique_ptr<Verb> make_catalog();
 std::unique_ptr<Verb> make_model();

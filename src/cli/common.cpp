@@ -8,8 +8,8 @@
 
 namespace orrery::cli {
 
-void ScenarioOptions::define(Arguments& arguments) {
-  arguments.positional("SCENARIO", scenario, "a scenario file, or - for standard input");
+void ScenarioOptions::define(Arguments& arguments, bool required) {
+  arguments.positional("SCENARIO", scenario, "a scenario file, or - for standard input", required);
   arguments.repeated("--set", sets, "change a member before defaults; VALUE is JSON or a string", "PATH=VALUE");
   arguments.number("--seed", seed, 0, std::int64_t{1} << 53, "seed of all draws");
   arguments.repeated("--calibration", calibration, "calibration profile; repeat for several, later ones win", "NAME");

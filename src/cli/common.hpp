@@ -22,7 +22,8 @@ struct ScenarioOptions {
   bool fold = true, strict = false;
   std::int64_t max_events = INT64_MAX;
 
-  void define(Arguments& arguments);
+  /// required: whether SCENARIO must be given.
+  void define(Arguments& arguments, bool required = true);
   /// --set, then what --seed and --calibration stand for. A diagnostic for what is no PATH=VALUE.
   [[nodiscard]] Result<std::vector<document::Override>> overrides() const;
   [[nodiscard]] simulate::Options options() const;
