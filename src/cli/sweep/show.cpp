@@ -85,12 +85,12 @@ class Show : public Verb {
  public:
   void define(Arguments arguments) override {
     arguments.positional("FILE", file_, "a store that orrery sweep wrote");
-    arguments.text("--sort", sort_, "by this member; -NAME turns the order round (default: the order of the definition)", "NAME");
-    arguments.text("--where", where_, "only rows where EXPR holds, over members of a row and paths of its set", "EXPR");
+    arguments.text("--sort", sort_, "by this member; -NAME turns the order round", "NAME");
+    arguments.text("--where", where_, "only rows where EXPR holds", "EXPR");
     arguments.number("--top", top_, 1, INT64_MAX, "so many rows (default 20; with --json and --csv all)");
-    arguments.text("--pareto", pareto_, "two members against each other, and only rows that no other beats in both", "X,Y");
-    arguments.text("--csv", csv_, "write the rows as CSV to FILE, or to standard output with -", "FILE");
-    arguments.text("--json", json_, "write the rows as lines of JSON (orrery/sweep-row/1) to FILE, or to standard output with -", "FILE");
+    arguments.text("--pareto", pareto_, "only rows that no other beats in both, drawn", "X,Y");
+    arguments.text("--csv", csv_, "write CSV to FILE, or to standard output with -", "FILE");
+    arguments.text("--json", json_, "write lines of JSON to FILE, or to standard output with -", "FILE");
     arguments.number("--report", report_, 0, INT64_MAX, "the whole report of one point, simulated again");
   }
 

@@ -60,11 +60,11 @@ class SweepVerb : public Verb {
     scenario_.define(arguments, false);
     output_.threads = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
     output_.define(arguments);
-    arguments.repeated("--vary", vary_, "a member and its values: a,b,c  a..b  a..b..step  2^4..2^11  a..b/n; \"PATH=VALUES if EXPR\" only where EXPR holds", "PATH=VALUES");
+    arguments.repeated("--vary", vary_, "a member and its values (docs/sweep.md)", "PATH=VALUES");
     arguments.repeated("--zip", zip_, "as --vary, moving with the --vary before it", "PATH=VALUES");
-    arguments.repeated("--where", where_, "only points where EXPR holds, over paths of the resolved scenario", "EXPR");
-    arguments.text("--sample", sample_, "random:N or lhs:N points in place of the grid; values may be a~b or log:a~b", "HOW");
-    arguments.text("--store", store_, "the file of results; the same command goes on where it stopped", "FILE");
+    arguments.repeated("--where", where_, "only points where EXPR holds", "EXPR");
+    arguments.text("--sample", sample_, "random:N or lhs:N points in place of the grid", "HOW");
+    arguments.text("--store", store_, "the results; the same command goes on from there", "FILE");
     arguments.number("--max-runs", max_runs_, 1, INT64_MAX, "refuse a sweep of more points");
     show_ = make_sweep_show();
     show_->define(arguments.alternative("show", "print, sort and filter what a store holds", showing_));
@@ -209,7 +209,8 @@ class SweepVerb : public Verb {
       ++outcomes[outcome];
       if (!row->at("reasons").items().empty()) {
         const Value& r = row->at("reasons").items()[0];
-        ++reasons[{outcome, search::reason_class(search::reason_of(r.at("pointer").as_string(), r.at("text").as_string()))}];
+        const std::string reason = search::reason_of(r.at("pointer").as_string(), r.at("text").as_string());
+        ++reasons[{outcome, outcome == "refused" ? search::reason_class(reason) : reason}];
       }
       if (outcome == "fits") {
         best.insert(std::upper_bound(best.begin(), best.end(), *row, faster), *row);
