@@ -56,6 +56,7 @@ void Cluster::lay_out() {
   take(l.nic, nics_per_node_);
   take(l.host, node_.numa_domains > 1 ? node_.numa_domains : 0);
   take(l.c2c, node_.c2c.value() > 0 ? node_.numa_domains : 0);
+  take(l.drives, node_.drive_read.value() > 0 ? 1 : 0);
   l.peer = offset;  // one directed link per ordered pair of neighbours, after the pairs
   if (node_.scale_up_kind == ScaleUp::kMesh) offset += gpus_per_node_ * gpus_per_node_;
   l.per_node = offset;
@@ -83,6 +84,11 @@ void Cluster::fill_links() {
   if (fabric_) put(l.nic, nics_per_node_, LinkKind::kNic, least(node_.nic, fabric_->link) * fabric_->efficiency);
   if (node_.numa_domains > 1) put(l.host, node_.numa_domains, LinkKind::kHost, node_.numa_link);
   if (node_.c2c.value() > 0) put(l.c2c, node_.numa_domains, LinkKind::kC2c, node_.c2c);
+  if (node_.drive_read.value() > 0) {
+    put(l.drives, 1, LinkKind::kDrives, node_.drive_read);
+    Link& in = one[static_cast<std::size_t>(l.drives + 1)];  // into the drives: writes
+    in.capacity = in.nominal = node_.drive_write;
+  }
   for (std::size_t i = 0; i < mesh_rate_.size(); ++i) {
     Link& link = one[static_cast<std::size_t>(l.peer) + i];
     link.kind = LinkKind::kPeer;

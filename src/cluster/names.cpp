@@ -49,6 +49,7 @@ std::string_view to_string(LinkKind k) {
     case LinkKind::kHost: return "socket";
     case LinkKind::kPeer: return "peer";
     case LinkKind::kC2c: return "c2c";
+    case LinkKind::kDrives: return "drives";
   }
   return "";
 }
@@ -64,6 +65,7 @@ std::string Cluster::name(LinkId id) const {
     case LinkKind::kNic: return fmt::format("node{}/nic{}:{}", l.owner, l.port, way);
     case LinkKind::kHost: return fmt::format("node{}/socket{}:{}", l.owner, l.port, way);
     case LinkKind::kC2c: return fmt::format("node{}/socket{}/c2c:{}", l.owner, l.port, way);
+    case LinkKind::kDrives: return fmt::format("node{}/drives:{}", l.owner, way);
     case LinkKind::kPeer: return fmt::format("node{}/gpu{}/peer{}:out", l.owner, l.port / gpus_per_node_, l.port % gpus_per_node_);
     case LinkKind::kLeafUp: return fmt::format("leaf{}/up{}:{}", l.owner, l.port, way);
     case LinkKind::kSpineUp: return fmt::format("spine{}/up{}:{}", l.owner, l.port, way);

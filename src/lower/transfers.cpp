@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "orrery/base/assert.hpp"
+#include "communicators.hpp"
 #include "orrery/workload/experts.hpp"
-#include "segments.hpp"
+#include "usage.hpp"
 
 namespace orrery::lower {
 namespace {
@@ -18,111 +18,8 @@ namespace {
 using engine::kNone;
 using workload::Axis;
 
-constexpr double kRateUnitsPerBytePerSecond = 0x1p40 / kPicosecondsPerSecond;
-constexpr double kWeightOne = 0x1p24;
 /// A scalar agreement (norm, overflow flag) is latency; its bytes claim no bandwidth.
 constexpr std::int64_t kLatencyOnlyBytes = 4096;
-
-/// What no 64 bits hold is beyond every bound that is checked later.
-std::int64_t whole(double units) { return static_cast<std::int64_t>(std::min(std::ceil(units), 0x1p62)); }
-std::int64_t rate_units(BytesPerSecond b) { return whole(b.value() * kRateUnitsPerBytePerSecond); }
-
-/// Links become engine resources when something crosses them.
-class Resources {
- public:
-  Resources(const World& world, Lowered& out) : world_(world), out_(out), of_link_(world.cluster.links().size(), kNone) {}
-  std::uint32_t of(LinkId link) {
-    std::uint32_t& r = of_link_[link.index()];
-    if (r == kNone) {
-      r = static_cast<std::uint32_t>(out_.input.resources.size());
-      const cluster::Link& l = world_.cluster.links()[link.index()];
-      engine::Resource resource;
-      const BytesPerSecond odd = l.capacity.value() < kLeastRate ? l.capacity : l.nominal;
-      const bool sound = l.capacity.value() >= kLeastRate && l.nominal.value() <= kMostRate;
-      if (!sound && problem_.empty()) {
-        problem_ = fmt::format("link {} carries {:.3g} bytes/s, and from {:.0g} to {:.0g} are played; look at the rates of the node, its GPU, the fabric and the events", world_.cluster.name(link),
-                               odd.value(), kLeastRate, kMostRate);
-      }
-      resource.capacity = sound ? static_cast<std::int64_t>(l.capacity.value() * kRateUnitsPerBytePerSecond) : 1;
-      out_.input.resources.push_back(resource);
-      out_.resource_link.push_back(link);
-    }
-    return r;
-  }
-  /// Of the first link whose rate cannot be played; "" where there is none.
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-
- private:
-  // Bytes/s. Below, a capacity is a few rate units and rounding shows; above, it is more than the engine's 2^50 rate units.
-  static constexpr double kLeastRate = 1e4, kMostRate = 1e15;
-  const World& world_;
-  Lowered& out_;
-  std::string problem_;
-  std::vector<std::uint32_t> of_link_;
-};
-
-/// Usage of a flow pattern, `flows` flows of equal bytes on its busiest hop.
-engine::UsageRange add_usage(std::span<const LinkLoad> loads, double reference, Resources& resources, Lowered& out) {
-  engine::UsageRange range;
-  range.begin = static_cast<std::uint32_t>(out.input.usages.size());
-  double bytes = 0;  // of the load before: most are alike
-  std::int64_t weight = 0;
-  for (const LinkLoad& load : loads) {
-    if (load.bytes != bytes) {
-      bytes = load.bytes;
-      weight = static_cast<std::int64_t>(std::ceil(bytes / reference * kWeightOne));
-    }
-    if (weight > 0) out.input.usages.push_back({resources.of(load.link), weight});
-  }
-  range.end = static_cast<std::uint32_t>(out.input.usages.size());
-  return range;
-}
-
-struct Slowest {
-  double seconds_per_byte = 0;  ///< of one byte of the pattern, undegraded
-  cluster::LinkKind kind = cluster::LinkKind::kScaleUp;
-};
-Slowest slowest_link(std::span<const LinkLoad> loads, const World& world) {
-  Slowest s;
-  for (const LinkLoad& load : loads) {
-    const cluster::Link& link = world.cluster.links()[load.link.index()];
-    const double t = load.bytes / link.nominal.value();
-    if (t > s.seconds_per_byte) s = {t, link.kind};
-  }
-  return s;
-}
-
-
-/// Every distinct line of the collectives table has an account of its own, so that exposed time is known per line.
-std::uint32_t add_row(TransferRow row, Lowered& out) {
-  for (std::uint32_t i = 0; i < out.rows.size(); ++i) {
-    row.account = out.rows[i].account;
-    if (row == out.rows[i]) return i;
-  }
-  out.accounts.push_back({Account::Kind::kCommunication, row.axis});
-  row.account = static_cast<std::uint32_t>(out.accounts.size() - 1);
-  out.rows.push_back(row);
-  return static_cast<std::uint32_t>(out.rows.size() - 1);
-}
-
-/// Seconds and bytes to an engine transfer. wire: bytes that the busiest GPU port moves.
-void add_transfer(Seconds latency, Seconds transfer, double reference, double wire, std::uint32_t usage_set, int sms, const World& world, TransferRow row, Lowered& out) {
-  engine::Transfer t;
-  t.usage_set = usage_set;
-  t.sms = sms;
-  t.latency = sim_time_or_too_long(latency);
-  if (row.bytes > 0 && transfer.value() > 0) {
-    const SimTime ps = std::max<SimTime>(1, sim_time_or_too_long(transfer));
-    t.reference_bytes = std::max<std::int64_t>(1, std::llround(reference));
-    t.cap = std::max<std::int64_t>(1, whole(reference * 0x1p40 / static_cast<double>(ps)));
-    t.work = static_cast<int128>(t.cap) * ps;
-    t.hbm = rate_units(BytesPerSecond(world.profile.overlap.hbm_per_wire_byte.value * wire / transfer.value()));
-  }
-  const std::uint32_t index = add_row(std::move(row), out);
-  t.account = out.rows[index].account;
-  out.transfer_row.push_back(index);
-  out.input.transfers.push_back(t);
-}
 
 struct ShapeKey {
   std::int64_t ranks, domains, per_nic;
@@ -177,32 +74,6 @@ struct ShapeClass {
   std::vector<std::size_t> groups;
 };
 
-/// A communicator: the groups of one axis on one stream. A stream of its own is a communicator of its own, as in the frameworks, for
-/// NCCL settles the order of operations within one.
-struct Communicator {
-  Axis axis = Axis::kTp;
-  program::Stream stream = program::Stream::kCompute;
-  std::vector<std::uint32_t> requests;
-};
-
-/// The communicators that programs use, by axis and stream.
-std::vector<Communicator> communicators(const program::Program& program) {
-  std::map<std::pair<Axis, program::Stream>, std::vector<std::uint32_t>> found;
-  for (const program::Role& role : program.roles) {
-    for (const program::Item& item : role.items) {
-      if (item.kind != program::ItemKind::kCollective) continue;
-      std::vector<std::uint32_t>& list = found[{program.requests[item.index].axis, item.stream}];
-      if (std::find(list.begin(), list.end(), item.index) == list.end()) list.push_back(item.index);
-    }
-  }
-  std::vector<Communicator> out;
-  for (auto& [key, requests] : found) {
-    std::sort(requests.begin(), requests.end());
-    out.push_back({key.first, key.second, std::move(requests)});
-  }
-  return out;
-}
-
 /// What the tokens of an exchange do on this communicator, where a library that knows tokens carries them.
 collective::Shape shape_for(const program::Request& request, collective::Shape shape) {
   const workload::TokenRoute& r = request.route;
@@ -225,33 +96,6 @@ collective::Choice choose(const program::Request& request, const collective::Sha
   }
   return collective::choose(to_kind(request.kind), Bytes(request.bytes), shape, world.nccl);
 }
-
-/// Which ranks' programs use a communicator. Stages without anything to train reduce nothing, and a group that no member meets in a slot
-/// would join ranks of different classes.
-class Users {
- public:
-  Users(const Communicator& communicator, const World& world) : world_(world) {
-    for (const program::Role& role : world.program.roles) {
-      role_uses_.push_back(std::any_of(role.items.begin(), role.items.end(), [&](const program::Item& item) {
-        return item.kind == program::ItemKind::kCollective && item.stream == communicator.stream && world.program.requests[item.index].axis == communicator.axis;
-      }));
-    }
-    all_ = std::all_of(role_uses_.begin(), role_uses_.end(), [](bool uses) { return uses; });
-  }
-  [[nodiscard]] bool has(std::uint32_t rank) const {
-    if (all_) return true;
-    const plan::Coordinates at = world_.grid.coordinates(rank);
-    return role_uses_[world_.program.role_of(at.pp, at.cp, world_.grid.expert_coordinates(rank).ep)];
-  }
-  [[nodiscard]] bool any_of(const GroupLayout& group) const {
-    return all_ || std::any_of(group.members.begin(), group.members.end(), [&](std::uint32_t rank) { return has(rank); });
-  }
-
- private:
-  const World& world_;
-  std::vector<bool> role_uses_;
-  bool all_ = true;
-};
 
 void lower_communicator(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, LinkLoads& link_loads,
                         Communication& comm, Lowered& out, AxisLoads& axis_loads, std::vector<std::uint32_t>& group_of_rank) {
@@ -334,58 +178,6 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
         add_transfer(time.latency, transfer, bytes * reference_fraction(p), bytes * fraction, c.request_pattern[i],
                      sms, world, std::move(row), out);
       }
-    }
-  }
-}
-
-/// Copies between a rank and its host, and the host's own work for it: a group of one each. A copy takes what the slowest link on its way
-/// carries, and shares switch uplinks with its neighbours' copies; the host's memory bandwidth is shared evenly, since all ranks of a node
-/// update at once.
-void lower_host_copies(std::uint32_t index, const Communicator& communicator, const World& world, Resources& resources, Communication& comm, Lowered& out,
-                       std::vector<std::uint32_t>& group_of_rank) {
-  /// Streams reach this share of the memory bandwidth of a host (McCalpin, STREAM, on two-socket servers).
-  constexpr double kHostStream = 0.8;
-  const cluster::Node& node = world.cluster.node();
-  const auto first_transfer = static_cast<std::uint32_t>(out.input.transfers.size());
-  const bool updates = communicator.axis == Axis::kHostUpdate, to_host = communicator.axis == Axis::kToHost;
-  Slowest slowest;
-  Seconds latency{};
-  const Users users(communicator, world);
-  for (std::uint32_t r = 0; r < group_of_rank.size(); ++r) {
-    if (!users.has(r)) continue;
-    engine::Group group;
-    group.members = {r};
-    group.first_transfer = first_transfer;
-    group.kind = index;
-    engine::UsageRange range;
-    if (!updates) {
-      const cluster::Route route = world.cluster.host_route(r, to_host);
-      std::vector<LinkLoad> loads;
-      for (const cluster::Hop& hop : route.hops) loads.push_back({hop.link, hop.share});
-      range = add_usage(loads, 1, resources, out);
-      const Slowest s = slowest_link(loads, world);
-      if (s.seconds_per_byte > slowest.seconds_per_byte) slowest = s;
-      latency = std::max(latency, route.latency);
-    }
-    group.usage_sets.push_back(range);
-    group_of_rank[r] = static_cast<std::uint32_t>(out.input.groups.size());
-    out.input.groups.push_back(std::move(group));
-  }
-  for (const std::uint32_t request : communicator.requests) {
-    comm.request_alone[request] = false;
-    const auto bytes = static_cast<double>(world.program.requests[request].bytes);
-    TransferRow row{workload::CommKind::kSendRecv, communicator.axis, 1, world.program.requests[request].bytes, {}, "", Origin::kDatasheet, 0};
-    row.choice.algorithm = collective::Algorithm::kPairs;
-    row.choice.channels = 0;
-    if (updates) {
-      row.limited_by = "host memory";
-      row.origin = Origin::kDefault;
-      const double rate = node.host_bandwidth.value() * kHostStream / static_cast<double>(world.cluster.gpus_per_node());
-      add_transfer(Seconds(bytes / rate), Seconds(0), 0, 0, 0, 0, world, std::move(row), out);
-    } else {
-      row.limited_by = std::string(cluster::to_string(slowest.kind));
-      // A copy reads or writes device memory once for each byte.
-      add_transfer(latency, Seconds(bytes * slowest.seconds_per_byte), bytes, bytes / world.profile.overlap.hbm_per_wire_byte.value, 0, 0, world, std::move(row), out);
     }
   }
 }

@@ -16,6 +16,10 @@ ExposedAxis exposed_axis(workload::Axis axis, std::int64_t stages) {
     case workload::Axis::kModel: return stages > 1 ? ExposedAxis::kPp : ExposedAxis::kTp;
     case workload::Axis::kToHost:
     case workload::Axis::kFromHost:
+    case workload::Axis::kToDrives:
+    case workload::Axis::kFromDrives:
+    case workload::Axis::kSwapOut:
+    case workload::Axis::kSwapIn:
     case workload::Axis::kHostUpdate: return ExposedAxis::kHost;
     case workload::Axis::kDp:
     case workload::Axis::kDpReplicas:

@@ -21,6 +21,7 @@ Memory memory(const engine::Input& input, const engine::Result& result, const In
   Memory m;
   m.capacity_bytes = inputs.gpu.memory_capacity.value();
   m.host_bytes = inputs.host_bytes;
+  m.drive_bytes = inputs.drive_bytes;
   std::size_t worst = 0;
   RankPeak peak;
   for (std::size_t r = 0; r < result.ranks.size(); ++r) {
@@ -36,7 +37,8 @@ Memory memory(const engine::Input& input, const engine::Result& result, const In
   m.peak_bytes = peak.total();
   const bool host_fits = inputs.host_node_bytes <= inputs.host_capacity_bytes || !inputs.host_bytes;
   const bool device_fits = m.peak_bytes <= m.capacity_bytes;
-  m.fits = device_fits && host_fits;
+  const bool drives_fit = !inputs.drive_bytes || inputs.drive_capacity_bytes <= 0 || static_cast<double>(inputs.drive_node_bytes) <= inputs.drive_capacity_bytes;
+  m.fits = device_fits && host_fits && drives_fit;
   const std::vector<std::int64_t>& kinds = inputs.programs[input.ranks[worst].program].kind_bytes;
   for (std::size_t k = 0; k < kinds.size(); ++k)
     if (inputs.memory_kinds[k] != kFramework) m.by_kind.emplace_back(inputs.memory_kinds[k], kinds[k]);
@@ -46,6 +48,10 @@ Memory memory(const engine::Input& input, const engine::Result& result, const In
   if (!host_fits) {
     m.advice.push_back(fmt::format("host memory: the ranks of a node keep {:.1f} GiB there and it holds {:.1f} GiB; lower training.offload", to_gib(Bytes(inputs.host_node_bytes)),
                                    to_gib(Bytes(inputs.host_capacity_bytes))));
+  }
+  if (!drives_fit) {
+    m.advice.push_back(fmt::format("drives: the ranks of a node keep {:.1f} GiB there and they hold {:.1f} GiB; lower training.offload", to_gib(Bytes(inputs.drive_node_bytes)),
+                                   inputs.drive_capacity_bytes / static_cast<double>(kGiB)));
   }
   return m;
 }

@@ -37,7 +37,7 @@ class PassTable {
     // Of prediction modules no more than a part is recomputed whole, which the layer writes itself.
     const workload::Training& training = kind == LayerKind::kPrediction ? job_.training : training_;
     const workload::Layer layer = workload::make_layer(kind, job_.model, training, shard_, job_.kernels, block);
-    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_, split_)});
+    entries_.push_back({block, make_layer_passes(layer, forward_us, backward_us, role_, requests_, split_, kind == LayerKind::kDecoder ? training_.offload.activations : 0)});
     entries_.back().passes.parameter_tensors = workload::parameter_tensors(kind, job_.model, shard_, job_.kernels.fused_projections, block);
     entries_.back().passes.expert_tensors = workload::expert_tensors(job_.model, shard_, job_.kernels.fused_projections, block);
     if (kind == LayerKind::kPrediction) repeat(entries_.back().passes.expert_tensors, job_.model.mtp_layers);

@@ -1,7 +1,6 @@
 #include "data_parallel.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -13,8 +12,6 @@ namespace {
 using workload::Axis;
 using workload::CommKind;
 using workload::DType;
-
-std::int64_t bytes_of(std::int64_t elements, DType type) { return static_cast<std::int64_t>(std::ceil(static_cast<double>(elements) * workload::element_bytes(type))); }
 
 constexpr std::int64_t kScalarBytes = 4;
 
@@ -51,25 +48,6 @@ DataParallel::DataParallel(RoleBuilder& builder, const Job& job, const std::vect
   if (part == Part::kDense && job.model.moe) experts_ = std::make_unique<DataParallel>(builder, job, chunks, Part::kExperts);
 }
 
-/// One collective a unit, or one a matrix as DeepSpeed fetches the parameters of each module (runtime/zero/partitioned_param_coordinator.py);
-/// norms and biases are few enough to stay (stage3_param_persistence_threshold) and travel with the first.
-void DataParallel::make_gathers(Unit& unit) const {
-  constexpr std::int64_t kPersists = 100'000;
-  unit.gathers = {unit.parameters};
-  if (!job_.stack.gathers_matrices) return;
-  for (const std::int64_t matrix : unit.tensors) {
-    if (matrix < kPersists || matrix >= unit.gathers.front()) continue;
-    unit.gathers.front() -= matrix;
-    unit.gathers.push_back(matrix);
-  }
-  if (unit.gathers.size() > 1 && unit.gathers.front() < kPersists) {
-    unit.gathers[1] += unit.gathers.front();
-    unit.gathers.erase(unit.gathers.begin());
-  }
-}
-
-std::int64_t DataParallel::gathered_bytes(std::int64_t parameters) const { return bytes_of(parameters, job_.training.activation_dtype); }
-
 void DataParallel::make_buckets() {
   const Stack& stack = job_.stack;
   std::int64_t size = INT64_MAX;
@@ -85,57 +63,6 @@ void DataParallel::make_buckets() {
     std::erase_if(list, [](const Bucket& b) { return b.parameters == 0; });
     buckets_.push_back(std::move(list));
   }
-}
-
-void DataParallel::make_units() {
-  if (!job_.stack.fsdp_copies) return;
-  for (Unit& unit : units_) {
-    if (gathered_bytes(unit) == 0) continue;
-    const auto copy = [&](const char* name, std::int64_t read, std::int64_t write, Phase phase) {
-      workload::Stream stream{workload::StreamKind::kCopy, read, write, 1};
-      b_.role().segments.push_back(Segment{name, phase, {workload::Operation{name, stream}}, job_.stack.forward_op_us});
-      return static_cast<std::uint32_t>(b_.role().segments.size() - 1);
-    };
-    const std::int64_t compute = gathered_bytes(unit.parameters), whole = gathered_bytes(unit);
-    unit.copy_out = copy("fsdp copy out", whole, whole, Phase::kForward);
-    if (compute > 0) unit.copy_in = copy("fsdp copy in", compute, bytes_of(unit.parameters, job_.training.grad_reduce_dtype), Phase::kBackward);
-  }
-}
-
-/// Parameters, copies in fp32 and gradients are made once, tensor by tensor, in this order; gradients in one buffer per chunk.
-void DataParallel::make_states() {
-  const workload::Training& t = job_.training;
-  const plan::Parallelism& p = job_.parallelism;
-  const workload::StateBytes states = workload::state_bytes(t);
-  const std::int64_t kept = p.zero >= 3 ? shard(parameters_) : parameters_;
-  const auto here = [&](double bytes) { return static_cast<std::int64_t>(bytes * (1 - t.offload.optimizer)); };
-  const std::int64_t all = static_cast<std::int64_t>(states.master * static_cast<double>(own_updated())) + workload::optimizer_bytes(t, own_shapes());
-  b_.account(ItemKind::kAllocate, MemoryKind::kParameters, bytes_of(kept, t.param_dtype) - host_.parameter_bytes(kept));
-  b_.account(ItemKind::kAllocate, MemoryKind::kOptimizer, all - workload::host_share(all, t.offload.optimizer));
-  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kParameters, bytes_of(p.zero >= 3 ? shard(n) : n, t.param_dtype) - host_.parameter_bytes(p.zero >= 3 ? shard(n) : n)); });
-  // Gradients that are handed on as they are reduced do not stay where the host updates.
-  const std::int64_t gone = p.zero >= 2 ? handed_on(own_updated()) : 0;
-  if (job_.stack.gradient_buffer) b_.allocate(MemoryKind::kGradients, bytes_of((p.zero >= 2 ? shard(parameters_) : parameters_) - gone, t.grad_dtype));
-  if (job_.stack.reduction_buckets && group_ > 1) b_.allocate(MemoryKind::kBuffers, bytes_of(parameters_, t.param_dtype));
-  for_tensors([&](std::int64_t n) { b_.blocks().allocate(MemoryKind::kOptimizer, here(states.master * static_cast<double>(p.zero >= 1 ? shard(n) : n))); });
-  if (job_.stack.states_at_start) make_optimizer_states(false);
-  if (experts_) experts_->make_states();
-}
-
-/// Momentum and variance: PyTorch's optimizers, and Apex' and Transformer Engine's, make them in the first update.
-void DataParallel::make_optimizer_states(bool first_step) {
-  const workload::Training& t = job_.training;
-  const bool two = t.optimizer == workload::Optimizer::kAdamW || t.optimizer == workload::Optimizer::kAdamW8bit;
-  const int kinds = two ? 2 : 1;
-  const bool alike = t.optimizer != workload::Optimizer::kMuon && t.optimizer != workload::Optimizer::kAdafactor;
-  // Where matrices keep less than other tensors the sum is right, and each tensor takes its part of it.
-  const double each = alike ? workload::state_bytes(t).optimizer
-                            : static_cast<double>(workload::optimizer_bytes(t, own_shapes())) / static_cast<double>(std::max<std::int64_t>(1, own_updated()));
-  for_tensors([&](std::int64_t n) {
-    const double held = static_cast<double>(job_.parallelism.zero >= 1 ? shard(n) : n) * (1 - t.offload.optimizer);
-    for (int k = 0; k < kinds; ++k) b_.blocks().allocate(MemoryKind::kOptimizer, static_cast<std::int64_t>(each / kinds * held), 0, first_step);
-  });
-  if (experts_ && first_step) experts_->make_optimizer_states(true);
 }
 
 void DataParallel::begin_step() {
@@ -164,58 +91,6 @@ DataParallel::Bucket& DataParallel::bucket_of(std::int32_t chunk, std::size_t la
   return *found;
 }
 
-void DataParallel::gather_unit(std::size_t unit) {
-  Unit& u = units_[unit];
-  if (gathered_bytes(u) == 0 || u.resident || u.gathered != kNoEvent) return;
-  u.host_bytes = host_.parameter_bytes(shard(u.parameters));
-  b_.allocate(MemoryKind::kBuffers, u.host_bytes, Stream::kCopyIn);
-  const std::uint32_t fetched = host_.fetch_parameters(shard(u.parameters), last_copied_);
-  b_.allocate(MemoryKind::kBuffers, gathered_bytes(u), Stream::kParamGather);
-  std::int64_t frozen = u.frozen;  // travels with the first
-  for (const std::int64_t parameters : u.gathers) {
-    const std::int64_t bytes = gathered_bytes(parameters) + std::exchange(frozen, 0);
-    u.gathered = b_.collective(Stream::kParamGather, Request{shard_axis(), CommKind::kAllGather, bytes}, fetched != kNoEvent ? fetched : last_copied_);
-  }
-}
-
-/// FSDP2 copies parameters out of the gathered buffer, tensor by tensor. In forward it keeps the buffer until the next unit's copy, so that
-/// the next gather does not wait for this one (_fsdp_param_group.py, wait_for_unshard).
-void DataParallel::use_unit(std::size_t unit, bool forward) {
-  Unit& u = units_[unit];
-  if (gathered_bytes(u) == 0 || u.resident) return;
-  gather_unit(unit);
-  b_.wait(u.gathered);
-  if (u.copy_out != kNone32) {
-    free_copied();
-    for (const std::int64_t n : u.tensors) b_.allocate(MemoryKind::kBuffers, gathered_bytes(n));
-    b_.allocate(MemoryKind::kBuffers, u.frozen);
-    b_.segment(u.copy_out);
-    copied_bytes_ = gathered_bytes(u);
-    if (!forward) free_copied();
-  }
-  last_copied_ = b_.compute_done();
-  b_.free(MemoryKind::kBuffers, u.host_bytes);
-  u.gathered = kNoEvent;
-  u.resident = true;
-}
-
-void DataParallel::free_copied() {
-  b_.free(MemoryKind::kBuffers, copied_bytes_);
-  copied_bytes_ = 0;
-}
-
-void DataParallel::release_unit(std::size_t unit) {
-  Unit& u = units_[unit];
-  if (!u.resident) return;
-  if (u.copy_out != kNone32) {
-    for (const std::int64_t n : u.tensors) b_.free(MemoryKind::kBuffers, gathered_bytes(n));
-    b_.free(MemoryKind::kBuffers, u.frozen);
-  } else {
-    b_.free(MemoryKind::kBuffers, gathered_bytes(u));
-  }
-  u.resident = false;
-}
-
 void DataParallel::before_forward(bool first, std::int32_t chunk, std::size_t layer) {
   if (experts_) experts_->before_forward(first, chunk, layer);
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
@@ -227,10 +102,21 @@ void DataParallel::before_forward(bool first, std::int32_t chunk, std::size_t la
   if (first && own(layers[layer]) > 0) b_.wait(bucket_of(chunk, layer).gathered);
 }
 
-std::int64_t DataParallel::kept_bytes(const LayerSlot& layer) const {
-  if (layer.passes->kind != workload::LayerKind::kDecoder) return 0;
-  if (layer.full_recompute) return layer.opens_group ? layer.passes->input_bytes : 0;
-  return layer.passes->saved_bytes;
+std::int64_t DataParallel::leaving_bytes(const LayerSlot& layer) const {
+  if (layer.full_recompute) return layer.opens_group ? workload::host_share(layer.passes->input_bytes, host_.shares().activations) : 0;
+  return layer.passes->leaving_bytes;
+}
+
+void DataParallel::leave(bool returns, std::int32_t microbatch, std::int32_t chunk, std::size_t index) {
+  const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
+  const LayerSlot& layer = layers[index];
+  const std::int64_t bytes = leaving_bytes(layer);
+  if (bytes == 0) return;
+  const auto later = layers.begin() + static_cast<std::ptrdiff_t>(index) + 1;
+  if (returns && std::none_of(later, layers.end(), [&](const LayerSlot& l) { return leaving_bytes(l) > 0; })) return;
+  HostMemory::Leaving what{bytes};
+  if (!layer.full_recompute) what = {bytes, true, layer.passes->leave, layer.passes->come_back, b_.handles(index)};
+  host_.leave(microbatch, chunk, index, what);
 }
 
 void DataParallel::fetch_activations(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
@@ -239,15 +125,15 @@ void DataParallel::fetch_activations(std::int32_t microbatch, std::int32_t chunk
   // One layer ahead, which may be the first of a recomputed group.
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   for (std::size_t before = layer; before-- > 0;) {
-    if (kept_bytes(layers[before]) == 0) continue;
+    if (leaving_bytes(layers[before]) == 0) continue;
     host_.fetch(microbatch, chunk, before);
     return;
   }
 }
 
-void DataParallel::after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
-  if (experts_) experts_->after_forward(microbatch, chunk, layer);
-  if (part_ == Part::kDense && host_.shares().activations > 0) host_.leave(microbatch, chunk, layer, kept_bytes(chunks_[static_cast<std::size_t>(chunk)][layer]));
+void DataParallel::after_forward(bool returns, std::int32_t microbatch, std::int32_t chunk, std::size_t layer) {
+  if (experts_) experts_->after_forward(returns, microbatch, chunk, layer);
+  if (part_ == Part::kDense) leave(returns, microbatch, chunk, layer);
   if (!sharded_parameters()) return;
   const ChunkLayers& layers = chunks_[static_cast<std::size_t>(chunk)];
   const bool last_chunk = static_cast<std::size_t>(chunk) + 1 == chunks_.size();
@@ -339,28 +225,6 @@ void DataParallel::send_gradients(std::int64_t elements, std::uint32_t event) {
   if (job_.parallelism.placement != plan::Placement::kTwoWay) host_.send_gradients(elements, event);
 }
 
-void DataParallel::reduce_unit(std::size_t unit, bool first) {
-  Unit& u = units_[unit];
-  if (u.parameters == 0) return;
-  const std::int64_t reduce_bytes = bytes_of(u.parameters, job_.training.grad_reduce_dtype);
-  free_reduced();
-  b_.allocate(MemoryKind::kGradients, reduce_bytes);
-  if (u.copy_in != kNone32) b_.segment(u.copy_in);
-  drop(u.gradients);
-  reducing_ = {reduce_bytes};
-  // The share that comes out is the gradient itself in the first microbatch, and is added to it in those after.
-  const std::int64_t share = bytes_of(shard(u.parameters), job_.training.grad_reduce_dtype);
-  if (!job_.stack.gradient_buffer) {
-    const std::int64_t gone = handed_on(share);  // kept until it has left for the host
-    b_.allocate(MemoryKind::kGradients, share - gone, Stream::kGradReduce);
-    b_.allocate(MemoryKind::kGradients, gone, Stream::kGradReduce);
-    (first ? made_ : reducing_).push_back(share - gone);
-    reducing_.push_back(gone);
-  }
-  reduce(Stream::kGradReduce, u.parameters);
-  send_gradients(shard(u.parameters), reduced_.back());
-}
-
 /// Gradients of a layer, tensor by tensor, that stay after its backward pass: until the microbatch ends, or until the update.
 void DataParallel::keep_gradients(bool first, const LayerSlot& layer) {
   const workload::Training& t = job_.training;
@@ -413,51 +277,6 @@ void DataParallel::after_weights(bool first, bool last, std::int32_t chunk, std:
   for (Bucket& bucket : buckets_[static_cast<std::size_t>(chunk)]) {
     if (bucket.lowest_layer == layer) reduce(bucket);
   }
-}
-
-std::int64_t DataParallel::kept_frozen(const LayerSlot& layer, bool with_embedding) const {
-  std::int64_t bytes = layer.passes->parameters.frozen_bytes;
-  if (!job_.training.adapter.on()) return bytes;
-  if (layer.passes->kind == workload::LayerKind::kHead && job_.model.tied_embeddings && with_embedding) bytes -= gathered_bytes(layer.passes->word_embedding);
-  return sharded_parameters() ? shard(bytes) : bytes;
-}
-
-/// Of the dense part, or of the experts, alone.
-workload::UpdateShapes DataParallel::own_shapes() const {
-  workload::UpdateShapes shapes;
-  shapes.parameters = parameters_;
-  shapes.tensors = 0;
-  shapes.shards = job_.parallelism.zero >= 1 ? group_ : 1;
-  for (const ChunkLayers& chunk : chunks_) {
-    for (const LayerSlot& layer : chunk) {
-      const workload::LayerParameters& p = layer.passes->parameters;
-      if (part_ == Part::kDense) shapes.tensors += p.vectors;
-      const bool shared = layer.parameters < p.total();  // its matrix of the vocabulary is the embedding's, on the same rank
-      for (const workload::Matrix& m : p.matrices) {
-        if (m.experts != (part_ == Part::kExperts) || (shared && !m.between_layers && m.elements() == layer.passes->word_embedding)) continue;
-        shapes.tensors += m.count;
-        const auto same = [&](const workload::Matrix& o) { return o.rows == m.rows && o.columns == m.columns && o.between_layers == m.between_layers; };
-        const auto found = std::find_if(shapes.matrices.begin(), shapes.matrices.end(), same);
-        if (found == shapes.matrices.end()) {
-          shapes.matrices.push_back(m);
-        } else {
-          found->count += m.count;
-        }
-      }
-    }
-  }
-  shapes.tensors = std::max<std::int64_t>(1, shapes.tensors);
-  return shapes;
-}
-
-workload::UpdateShapes DataParallel::update_shapes() const {
-  workload::UpdateShapes shapes = own_shapes();
-  if (!experts_) return shapes;
-  const workload::UpdateShapes more = experts_->own_shapes();
-  shapes.parameters += more.parameters;
-  shapes.tensors += more.tensors;
-  shapes.matrices.insert(shapes.matrices.end(), more.matrices.begin(), more.matrices.end());
-  return shapes;
 }
 
 /// What no backward pass has reduced, and the wait for all that is in flight.
@@ -536,7 +355,8 @@ void DataParallel::end_step(const Pass& prepare, const Pass& update) {
   b_.lone_pass(update, 0);
   b_.free(MemoryKind::kOptimizer, buffer);
   host_.update(updated());
-  b_.role().host_bytes = t.offload.any() ? host_.bytes(updated()) : 0;
+  b_.role().host_bytes = t.offload.any() ? host_.bytes(updated(), false) : 0;
+  b_.role().drive_bytes = t.offload.any() ? host_.bytes(updated(), true) : 0;
   gather_updated();
   b_.host_work(job_.stack.step_us);
 }

@@ -2,6 +2,7 @@
 // Data-parallel communication of one role: buckets of DDP and the distributed optimizer (ZeRO 0-2), units of FSDP (ZeRO 3), and the
 // end of the step. Sources: Megatron core/distributed (buckets in reverse layer order, max(40M, 1M x dp) parameters), PyTorch FSDP2
 // (gather of the next unit while this one computes, reduce-scatter of the last one alongside), modelling 8.4 and 8.6.
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -23,6 +24,10 @@ struct LayerSlot {
 };
 using ChunkLayers = std::vector<LayerSlot>;
 
+inline std::int64_t bytes_of(std::int64_t elements, workload::DType type) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(elements) * workload::element_bytes(type)));
+}
+
 /// Experts have a data-parallel group of their own, the ranks that hold the same ones (Axis::kExpertDp, modelling 5.1), and with it buckets,
 /// shards and units of their own: a second DataParallel inside the first, which every call reaches beside the dense one.
 class DataParallel {
@@ -34,7 +39,8 @@ class DataParallel {
   void begin_step();
   /// first: the step's first forward pass of this chunk.
   void before_forward(bool first, std::int32_t chunk, std::size_t layer);
-  void after_forward(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
+  /// returns: this stage's next pass is the backward one of the same microbatch and chunk.
+  void after_forward(bool returns, std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   /// Where a layer's share stands in host memory: it comes back before what follows, and that of the layer before sets out.
   void fetch_activations(std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   /// weights: the pass makes weight gradients too; where the backward pass is split, before_weights stands in front of those.
@@ -105,8 +111,9 @@ class DataParallel {
     return part_ == Part::kDense && job_.parallelism.replicas > 1 ? workload::Axis::kDpShard : axis_;
   }
 
-  /// What a layer keeps from forward to backward, and may be in host memory.
-  [[nodiscard]] std::int64_t kept_bytes(const LayerSlot& layer) const;
+  /// Bytes of what a layer keeps from forward to backward that stand in host memory meanwhile.
+  [[nodiscard]] std::int64_t leaving_bytes(const LayerSlot& layer) const;
+  void leave(bool returns, std::int32_t microbatch, std::int32_t chunk, std::size_t layer);
   [[nodiscard]] std::int64_t own_updated() const { return job_.parallelism.zero >= 1 ? shard(parameters_) : parameters_; }
   [[nodiscard]] workload::UpdateShapes own_shapes() const;
 

@@ -56,7 +56,7 @@ std::vector<Pipeline::Step> Pipeline::forward_steps(const Turn& turn) {
     add_pass(steps, passes.forward, [this, &passes, i] { return b_.open(i, passes.slots); }, turn.entry);
     steps.push_back({[this, &turn, chunk, i] {
       b_.set_position(turn.entry.microbatch, chunk);
-      dp_.after_forward(turn.entry.microbatch, chunk, i);
+      dp_.after_forward(turn.returns, turn.entry.microbatch, chunk, i);
     }});
   }
   return steps;

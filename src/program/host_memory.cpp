@@ -16,26 +16,31 @@ std::int64_t bytes_of(std::int64_t elements, double each) { return static_cast<s
 
 }  // namespace
 
-std::uint32_t HostMemory::copy(bool out, std::int64_t bytes, std::uint32_t after) {
+std::uint32_t HostMemory::copy(bool out, bool drives, std::int64_t bytes, std::uint32_t after) {
   if (bytes == 0) return kNoEvent;
-  return b_.collective(out ? Stream::kCopyOut : Stream::kCopyIn, Request{out ? Axis::kToHost : Axis::kFromHost, CommKind::kSendRecv, bytes}, after);
+  const Axis axis = out ? (drives ? Axis::kToDrives : Axis::kToHost) : (drives ? Axis::kFromDrives : Axis::kFromHost);
+  return b_.collective(out ? Stream::kCopyOut : Stream::kCopyIn, Request{axis, CommKind::kSendRecv, bytes}, after);
 }
 
 void HostMemory::settle() {
   if (leaving_ == kNoEvent) return;
   b_.wait(leaving_);
   leaving_ = kNoEvent;
-  b_.account(ItemKind::kFree, MemoryKind::kActivations, leaving_bytes_);
+  b_.account(ItemKind::kFree, MemoryKind::kActivations, leaving_what_.bytes);
+  if (leaving_what_.listed) {
+    b_.blocks().call(leaving_what_.out, leaving_what_.base);
+  } else {
+    b_.blocks().free(MemoryKind::kActivations, leaving_what_.bytes);
+  }
 }
 
-void HostMemory::leave(std::int32_t microbatch, std::int32_t chunk, std::size_t layer, std::int64_t kept) {
-  const std::int64_t bytes = host_share(kept, offload_.activations);
-  if (bytes == 0) return;
+void HostMemory::leave(std::int32_t microbatch, std::int32_t chunk, std::size_t layer, const Leaving& what) {
+  if (what.bytes == 0) return;
   settle();
-  leaving_ = copy(true, bytes, b_.compute_done());
-  leaving_bytes_ = bytes;
-  kept_[{microbatch, chunk, layer}] = Kept{bytes, leaving_, kNoEvent, false};
-  standing_ += bytes;
+  leaving_ = copy(true, offload_.activations_on_drives, what.bytes, b_.compute_done());
+  leaving_what_ = what;
+  kept_[{microbatch, chunk, layer}] = Kept{what, leaving_, kNoEvent, false};
+  standing_ += what.bytes;
   most_ = std::max(most_, standing_);
 }
 
@@ -44,8 +49,13 @@ void HostMemory::fetch(std::int32_t microbatch, std::int32_t chunk, std::size_t 
   if (found == kept_.end() || found->second.fetched) return;
   Kept& kept = found->second;
   if (kept.out == leaving_) settle();
-  b_.account(ItemKind::kAllocate, MemoryKind::kActivations, kept.bytes);
-  kept.in = copy(false, kept.bytes, b_.compute_done());
+  b_.account(ItemKind::kAllocate, MemoryKind::kActivations, kept.what.bytes);
+  if (kept.what.listed) {
+    b_.blocks().call(kept.what.in, kept.what.base);
+  } else {
+    b_.blocks().allocate(MemoryKind::kActivations, kept.what.bytes, static_cast<std::uint8_t>(Stream::kCopyIn));
+  }
+  kept.in = copy(false, offload_.activations_on_drives, kept.what.bytes, b_.compute_done());
   kept.fetched = true;
 }
 
@@ -54,12 +64,12 @@ void HostMemory::arrive(std::int32_t microbatch, std::int32_t chunk, std::size_t
   if (found == kept_.end()) return;
   fetch(microbatch, chunk, layer);
   b_.wait(found->second.in);
-  standing_ -= found->second.bytes;
+  standing_ -= found->second.what.bytes;
   kept_.erase(found);
 }
 
 void HostMemory::send_gradients(std::int64_t elements, std::uint32_t event) {
-  const std::uint32_t sent = copy(true, bytes_of(host_share(elements, offload_.optimizer), workload::element_bytes(job_.training.grad_dtype)), event);
+  const std::uint32_t sent = copy(true, false, bytes_of(host_share(elements, offload_.optimizer), workload::element_bytes(job_.training.grad_dtype)), event);
   if (sent != kNoEvent) last_gradients_ = sent;
 }
 
@@ -68,7 +78,7 @@ std::int64_t HostMemory::parameter_bytes(std::int64_t elements) const {
 }
 
 std::uint32_t HostMemory::fetch_parameters(std::int64_t elements, std::uint32_t event) {
-  return copy(false, parameter_bytes(elements), event);
+  return copy(false, offload_.parameters_on_drives, parameter_bytes(elements), event);
 }
 
 void HostMemory::update(std::int64_t updated) {
@@ -76,12 +86,20 @@ void HostMemory::update(std::int64_t updated) {
   const std::int64_t by_host = host_share(updated, offload_.optimizer), on_host = host_share(updated, offload_.parameters);
   std::uint32_t event = kNoEvent;
   if (by_host > 0) {
-    event = b_.collective(Stream::kHostUpdate, Request{Axis::kHostUpdate, CommKind::kSendRecv, workload::host_update_bytes(job_.training, by_host)}, last_gradients_);
+    const workload::StateBytes s = workload::state_bytes(job_.training);
+    const std::int64_t states = offload_.optimizer_on_drives ? bytes_of(by_host, s.master + s.optimizer) : 0;
+    const std::int64_t there = offload_.parameters_on_drives ? bytes_of(std::min(by_host, on_host), each) : 0;
+    const auto swap = [&](Axis axis, std::int64_t bytes, std::uint32_t after) {
+      return bytes == 0 ? after : b_.collective(Stream::kHostUpdate, Request{axis, CommKind::kSendRecv, bytes}, after);
+    };
+    event = swap(Axis::kSwapIn, states, last_gradients_);
+    event = b_.collective(Stream::kHostUpdate, Request{Axis::kHostUpdate, CommKind::kSendRecv, workload::host_update_bytes(job_.training, by_host)}, event);
+    if (states + there > 0) b_.wait(swap(Axis::kSwapOut, states + there, event));
     // Parameters that stand in host memory are where they are needed.
-    if (by_host > on_host) event = copy(false, bytes_of(by_host - on_host, each), event);
+    if (by_host > on_host) event = copy(false, false, bytes_of(by_host - on_host, each), event);
   }
   if (on_host > by_host) {
-    const std::uint32_t written = copy(true, bytes_of(on_host - by_host, each), b_.compute_done());
+    const std::uint32_t written = copy(true, offload_.parameters_on_drives, bytes_of(on_host - by_host, each), b_.compute_done());
     b_.wait(written);
   }
   b_.wait(event);
@@ -89,10 +107,12 @@ void HostMemory::update(std::int64_t updated) {
   last_gradients_ = kNoEvent;
 }
 
-std::int64_t HostMemory::bytes(std::int64_t updated) const {
+std::int64_t HostMemory::bytes(std::int64_t updated, bool on_drives) const {
   const workload::StateBytes s = workload::state_bytes(job_.training);
   const std::int64_t by_host = host_share(updated, offload_.optimizer);
-  return bytes_of(by_host, s.master + s.optimizer + s.gradient) + parameter_bytes(updated) + most_;
+  const double states = (offload_.optimizer_on_drives == on_drives ? s.master + s.optimizer : 0) + (on_drives ? 0 : s.gradient);
+  return bytes_of(by_host, states) + (offload_.parameters_on_drives == on_drives ? parameter_bytes(updated) : 0) +
+         (offload_.activations_on_drives == on_drives ? most_ : 0);
 }
 
 }  // namespace orrery::program

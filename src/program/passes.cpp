@@ -77,6 +77,26 @@ struct Halves {
   }
 };
 
+/// How many saved tensors, from the first made on, leave for host memory: whole ones, but for the last, which is cut in two where it
+/// exceeds the share.
+std::size_t cut_at_share(std::vector<workload::SavedTensor>& saved, double share) {
+  std::int64_t left = 0;
+  for (const workload::SavedTensor& t : saved) left += t.bytes;
+  left = workload::host_share(left, share);
+  std::size_t leaving = 0;
+  for (; leaving < saved.size() && left > 0; ++leaving) {
+    workload::SavedTensor& t = saved[leaving];
+    if (t.bytes > left) {
+      workload::SavedTensor stays = t;
+      stays.bytes -= left;
+      t.bytes = left;
+      saved.insert(saved.begin() + static_cast<std::ptrdiff_t>(leaving) + 1, stays);
+    }
+    left -= saved[leaving].bytes;
+  }
+  return leaving;
+}
+
 }  // namespace
 
 std::uint32_t request_index(std::vector<Request>& requests, const Request& request) {
@@ -146,8 +166,8 @@ Pass make_pass(const std::string& name, Phase phase, double host_op_us, const st
   return pass;
 }
 
-LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, Role& role,
-                              std::vector<Request>& requests, bool split) {
+LayerPasses make_layer_passes(workload::Layer layer, double forward_op_us, double backward_op_us, Role& role,
+                              std::vector<Request>& requests, bool split, double offloaded) {
   const std::string& name = layer.name;
   LayerPasses out;
   out.kind = layer.kind;
@@ -167,8 +187,20 @@ LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us
   discarding = forward;
   temporaries(layer.backward_tensors, backward);
   const int last = std::max(0, static_cast<int>(layer.forward.size()) - 1);
+  std::size_t leaving = cut_at_share(layer.saved, offloaded);
+  if (leaving > 0) {
+    out.leave = static_cast<std::uint32_t>(role.blocks.lists.size());
+    out.come_back = out.leave + 1;
+    role.blocks.lists.resize(role.blocks.lists.size() + 2);
+  }
   for (const auto& t : layer.saved) {
     out.saved_bytes += t.bytes;
+    if (leaving > 0) {
+      --leaving;
+      out.leaving_bytes += t.bytes;
+      role.blocks.lists[out.leave].events.push_back({out.slots, MemoryKind::kActivations, 0, 0});
+      role.blocks.lists[out.come_back].events.push_back({out.slots, MemoryKind::kActivations, static_cast<std::uint8_t>(Stream::kCopyIn), t.bytes});
+    }
     forward.push_back({t.forward_alloc_at, t.bytes, out.slots});
     discarding.push_back({t.forward_alloc_at, t.bytes, out.slots});
     discarding.push_back({last, -t.bytes, out.slots});

@@ -48,14 +48,16 @@ struct LayerPasses {
   bool recomputes = false;  ///< `recompute` is not empty (selective) and opens a checkpointed region
   std::int64_t input_bytes = 0, output_bytes = 0;
   std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t leaving_bytes = 0;  ///< those among them that stand in host memory meanwhile
+  std::uint32_t leave = 0, come_back = 0;  ///< Role::blocks.lists: the same bytes' tensors given back, and made again by the copy in
   std::int64_t weight_copies = 0;  ///< bytes of quantised weights that stay through the step
   workload::LayerParameters parameters;
   std::vector<std::int64_t> parameter_tensors, expert_tensors;  ///< elements of each; routed experts apart
   std::int64_t word_embedding = 0;  ///< parameters of the matrix that embedding and head share where tied
 };
 
-/// split: the halves of the backward pass too.
-LayerPasses make_layer_passes(const workload::Layer& layer, double forward_op_us, double backward_op_us, Role& role,
-                              std::vector<Request>& requests, bool split = false);
+/// split: the halves of the backward pass too. offloaded: share of the saved bytes that stand in host memory between the passes.
+LayerPasses make_layer_passes(workload::Layer layer, double forward_op_us, double backward_op_us, Role& role,
+                              std::vector<Request>& requests, bool split = false, double offloaded = 0);
 
 }  // namespace orrery::program

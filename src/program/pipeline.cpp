@@ -49,12 +49,24 @@ std::vector<Pipeline::Turn> Pipeline::turns(const std::vector<ScheduleEntry>& or
   for (const std::size_t k : last) {
     if (k != SIZE_MAX) turns[k].last = true;
   }
+  for (std::size_t k = 0; k + 1 < order.size(); ++k) {
+    turns[k].returns = order[k].pass == plan::Pass::kForward && order[k + 1].pass != plan::Pass::kForward && order[k + 1].microbatch == order[k].microbatch &&
+                       order[k + 1].chunk == order[k].chunk;
+  }
   return turns;
 }
 
 void Pipeline::begin(const Turn& turn) {
   b_.set_position(turn.entry.microbatch, turn.entry.chunk);
   b_.role().order.push_back({turn.entry, b_.compute_issued()});
+}
+
+/// The input of a recomputed group, in the parts that leave for host memory and stay.
+void Pipeline::keep_input(const LayerSlot& layer, bool keep) {
+  const std::int64_t leaves = workload::host_share(layer.passes->input_bytes, job_.training.offload.activations);
+  for (const std::int64_t bytes : {leaves, layer.passes->input_bytes - leaves}) {
+    keep ? b_.allocate(MemoryKind::kActivations, bytes) : b_.free(MemoryKind::kActivations, bytes);
+  }
 }
 
 void Pipeline::forward(const Turn& turn, std::size_t i) {
@@ -66,11 +78,11 @@ void Pipeline::forward(const Turn& turn, std::size_t i) {
     // The input of a recomputed group is what stays of it; the pass itself drops everything it makes.
     if (layer.opens_group) b_.host_work(job_.stack.checkpoint_region_us);
     b_.lone_pass(layer.passes->forward_discarding, layer.passes->slots);
-    if (layer.opens_group) b_.allocate(MemoryKind::kActivations, layer.passes->input_bytes);
+    if (layer.opens_group) keep_input(layer, true);
   } else {
     b_.opening_pass(layer.passes->forward, i, layer.passes->slots);
   }
-  dp_.after_forward(turn.entry.microbatch, chunk, i);
+  dp_.after_forward(turn.returns, turn.entry.microbatch, chunk, i);
 }
 
 std::size_t Pipeline::backward(const Turn& turn, std::size_t end) {
@@ -82,7 +94,7 @@ std::size_t Pipeline::backward(const Turn& turn, std::size_t end) {
     while (!layers[begin].opens_group) --begin;
     b_.host_work(job_.stack.checkpoint_region_us);
     dp_.fetch_activations(microbatch, chunk, begin);
-    b_.free(MemoryKind::kActivations, layers[begin].passes->input_bytes);  // from here on the pass' own input stands for it
+    keep_input(layers[begin], false);  // from here on the pass' own input stands for it
     for (std::size_t i = begin; i < end; ++i) {
       dp_.before_backward(whole, microbatch, chunk, i);
       b_.opening_pass(layers[i].passes->forward, i, layers[i].passes->slots);

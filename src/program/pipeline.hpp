@@ -26,14 +26,16 @@ class Pipeline {
     std::int64_t before = 0, after = 0;  // bytes of the activations that enter and leave a chunk
   };
   [[nodiscard]] Traffic traffic(const plan::ScheduleEntry& entry) const;
-  /// An entry of the list; first: its chunk's first forward pass, or first weight gradients; last: its last weight gradients.
+  /// An entry of the list; first: its chunk's first forward pass, or first weight gradients; last: its last weight gradients; returns: the
+  /// backward pass of its microbatch and chunk follows at once.
   struct Turn {
     plan::ScheduleEntry entry;
-    bool first = false, last = false;
+    bool first = false, last = false, returns = false;
   };
   [[nodiscard]] std::vector<Turn> turns(const std::vector<plan::ScheduleEntry>& order) const;
   void compute(const Turn& turn);
   void begin(const Turn& turn);
+  void keep_input(const LayerSlot& layer, bool keep);
   void forward(const Turn& turn, std::size_t layer);
   /// The backward pass of the layer below `end`, or of its recomputed group; returns where the next one ends.
   std::size_t backward(const Turn& turn, std::size_t end);

@@ -209,7 +209,11 @@ std::int64_t members(const plan::Parallelism& p, workload::Axis axis) {
     case Axis::kWorld: return p.tp * p.dp_group() * p.pp;
     case Axis::kToHost:
     case Axis::kFromHost:
-    case Axis::kHostUpdate: return 1;
+    case Axis::kHostUpdate:
+    case Axis::kToDrives:
+    case Axis::kFromDrives:
+    case Axis::kSwapOut:
+    case Axis::kSwapIn: return 1;
   }
   return 1;
 }

@@ -71,7 +71,11 @@ void check_variants(const Program& program, Problems& problems) {
     const std::vector<const Item*> expected = device(first), found = device(role);
     const auto alike = [&](const Item* a, const Item* b) {
       if (a->kind != b->kind || a->stream != b->stream || a->wait != b->wait || a->record != b->record) return false;
-      if (a->kind == ItemKind::kCollective) return a->index == b->index;
+      if (a->kind == ItemKind::kCollective) {
+        // How much a rank copies to and from its own host concerns no other.
+        const Request &one = program.requests[a->index], &other = program.requests[b->index];
+        return a->index == b->index || (one.axis == other.axis && workload::with_host(one.axis));
+      }
       return a->kind != ItemKind::kBatch || first.batches[a->index] == role.batches[b->index];
     };
     const auto [a, b] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end(), alike);

@@ -74,8 +74,9 @@ Value breakdown(const metrics::Breakdown& b) {
 }
 
 Value memory(const metrics::Memory& m) {
-  std::optional<double> host_gib;
+  std::optional<double> host_gib, drive_gib;
   if (m.host_bytes) host_gib = gib(*m.host_bytes);
+  if (m.drive_bytes) drive_gib = gib(*m.drive_bytes);
   Object kinds;
   for (const auto& [name, bytes] : m.by_kind) kinds.emplace_back(name, Value(gib(bytes)));
   Value::Array advice;
@@ -87,6 +88,7 @@ Value memory(const metrics::Memory& m) {
                 {"peak_reserved_gib", gib(m.reserved_bytes)},
                 {"worst_rank", m.worst_rank},
                 {"host_gib", or_null(host_gib)},
+                {"drive_gib", or_null(drive_gib)},
                 {"by_kind_gib", kinds},
                 {"advice", advice}};
 }

@@ -40,9 +40,25 @@ void MemorySvg::memory(std::uint32_t rank, SimTime at, std::uint32_t kind, std::
 MemorySvg::Peak MemorySvg::peak() const {
   Peak p;
   for (const Sample& s : samples_) {
-    if (sum(s.held) > p.bytes) p = {s.at, sum(s.held)};
+    if (sum(s.held) > p.bytes) p = {s.at, sum(s.held), s.held};
   }
   return p;
+}
+
+std::vector<MemorySvg::Column> MemorySvg::columns(std::size_t count, SimTime end) const {
+  std::vector<Column> out;
+  std::vector<std::int64_t> now(kinds_.size(), 0);
+  std::size_t next = 0;
+  for (std::size_t c = 0; c < count; ++c) {
+    const auto until = static_cast<double>(end) * static_cast<double>(c + 1) / static_cast<double>(count);
+    Column column{static_cast<SimTime>(static_cast<double>(end) * static_cast<double>(c) / static_cast<double>(count)), now};
+    for (; next < samples_.size() && (static_cast<double>(samples_[next].at) < until || c + 1 == count); ++next) {
+      now = samples_[next].held;
+      if (sum(now) > sum(column.held)) column.held = now;
+    }
+    out.push_back(std::move(column));
+  }
+  return out;
 }
 
 std::string MemorySvg::svg(const std::string& title, SimTime end, std::int64_t capacity) const {

@@ -105,6 +105,7 @@ std::string memory(const metrics::Memory& m) {
   for (const auto& [name, size] : m.by_kind) out += row(name, gib(size));
   out += row("peak", gib(m.peak_bytes), fmt::format("allocated {:.2f}, reserved {}", to_gib(Bytes(m.allocated_bytes)), gib(m.reserved_bytes)));
   if (m.host_bytes) out += row("host", gib(*m.host_bytes));
+  if (m.drive_bytes) out += row("drives", gib(*m.drive_bytes));
   if (m.fits) return out + fmt::format("  fits in {}: {} to spare\n", gib(m.capacity_bytes), gib(m.capacity_bytes - m.peak_bytes));
   out += fmt::format("  does not fit in {}: {} too much\n", gib(m.capacity_bytes), gib(m.peak_bytes - m.capacity_bytes));
   for (const std::string& a : m.advice) out += "    " + a + "\n";

@@ -135,16 +135,25 @@ Inputs describe(const simulate::Outcome& out, bool full) {
   in.full_ranks = static_cast<std::int64_t>(out.lowered->input.ranks.size());
   in.full_links = static_cast<std::int64_t>(out.lowered->input.resources.size());
   in.hardware_flops = program::hardware_flops(*out.program, out.job.parallelism);
-  for (const program::Role& role : out.program->roles)
+  for (const program::Role& role : out.program->roles) {
     if (role.host_bytes > in.host_bytes.value_or(0)) in.host_bytes = role.host_bytes;
-  if (in.host_bytes) {
+    if (role.drive_bytes > in.drive_bytes.value_or(0)) in.drive_bytes = role.drive_bytes;
+  }
+  const auto fullest_node = [&](std::int64_t program::Role::*bytes) {
     std::vector<std::int64_t> nodes(static_cast<std::size_t>(out.cluster->nodes()), 0);
     for (std::int64_t r = 0; r < out.gpus; ++r) {
       const plan::Coordinates at = out.grid->coordinates(r);
-      nodes[static_cast<std::size_t>(r / out.cluster->gpus_per_node())] += out.program->roles[out.program->role_of(at.pp, at.cp, out.grid->expert_coordinates(r).ep)].host_bytes;
+      nodes[static_cast<std::size_t>(r / out.cluster->gpus_per_node())] += out.program->roles[out.program->role_of(at.pp, at.cp, out.grid->expert_coordinates(r).ep)].*bytes;
     }
-    in.host_node_bytes = *std::max_element(nodes.begin(), nodes.end());
+    return *std::max_element(nodes.begin(), nodes.end());
+  };
+  if (in.host_bytes) {
+    in.host_node_bytes = fullest_node(&program::Role::host_bytes);
     in.host_capacity_bytes = out.cluster->node().host_memory.value();
+  }
+  if (in.drive_bytes) {
+    in.drive_node_bytes = fullest_node(&program::Role::drive_bytes);
+    in.drive_capacity_bytes = out.cluster->node().drive_bytes;
   }
   // Only scaled 16-bit gradients overflow.
   if (in.training.precision == workload::DType::kFp16 && out.job.stack.inf_check) in.skipped_steps = out.job.stack.skipped_steps;

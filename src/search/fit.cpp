@@ -71,6 +71,7 @@ std::vector<Change> changes_of(const Value& scenario) {
   if (mode != "full") add("training.recompute", "full");
   if (!training.at("optimizer").is_null() && training.at("optimizer") == Value("adamw")) add("training.optimizer", "adamw_8bit");
   add("training.offload.optimizer", "1");
+  if (training.at("offload").at("activations") == Value(0.0)) add("training.offload.activations", "1");
   if (integer(training.at("loss").at("chunks"), 1) == 1) add("training.loss.chunks", "8");
   return out;
 }

@@ -114,8 +114,14 @@ class Fitting {
   void offload() {
     if (!t_.offload.any()) return;
     if (node_.host_memory.value() == 0) refuse("/training/offload", fmt::format("nobody states the host memory of a {}; give /cluster/node/host_memory_gib", node_.name));
+    if (t_.offload.any_on_drives() && node_.drive_read.value() <= 0) {
+      refuse("/training/offload", fmt::format("nobody states the drives of a {}; give /cluster/node/nvme_drives, or nvme_read_gb_per_s and nvme_write_gb_per_s", node_.name));
+    }
     if (t_.offload.parameters > 0 && job_.parallelism.zero != 3) {
       refuse("/training/offload/parameters", fmt::format("parameters live in host memory only where each is gathered for its use; use zero 3 instead of {}", job_.parallelism.zero));
+    }
+    if (t_.offload.activations > 0 && t_.cuda_graphs) {
+      refuse("/training/offload/activations", "a captured graph hands no tensor to the host; use cuda_graphs false, or 0");
     }
     const bool on_host = t_.optimizer == Optimizer::kAdamW || t_.optimizer == Optimizer::kMomentum || t_.optimizer == Optimizer::kSgd;
     if (t_.offload.optimizer > 0 && !on_host) refuse("/training/offload/optimizer", "host kernels update with sgd, momentum and adamw; use one of them, or 0");

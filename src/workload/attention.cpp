@@ -1,4 +1,6 @@
 // The attention block: from the first norm's output to the projection's, on this rank's heads.
+#include <algorithm>
+
 #include "orrery/base/assert.hpp"
 #include "writer.hpp"
 
@@ -32,7 +34,21 @@ TensorId Writer::attention(const LinearInput& in, const Block& block) {
   return attention_projection(core_attention(q, k, v));
 }
 
+/// Attention's output is an operand of its backward pass and of the next product's weight gradient. It may be kept once for both, in
+/// 12 bits with a scale per 128, whose other orientation is made in backward (DeepSeek-V3, arXiv:2412.19437, section 3.3.3: E5M6).
 TensorId Writer::attention_projection(TensorId o) {
+  const std::int64_t n = s.tokens * s.o;
+  if (format.on && kernels.narrow_attention_output && o == flash_output && !training.adapter.on()) {
+    const auto kept_bytes = static_cast<std::int64_t>((1.5 + 4.0 / 128) * static_cast<double>(n));
+    const TensorId kept = tape.tensor("attention_output_kept", kept_bytes);
+    const LinearInput in{o, tape.tensor("attention_output_row", format.one(n)), tape.tensor("attention_output_column", format.one(n))};
+    if (format.amax_pass) stream("attention_output_amax", StreamKind::kReduce, bytes(n), 0, 1, {o}, {});
+    stream("store_attention_output", StreamKind::kCast, bytes(n), kept_bytes + format.one(n), 1, {o}, {kept, in.row});
+    narrowed.emplace_back(o, kept);
+    const TensorId out = row_parallel("proj", in, s.o, kNoRegion, false);
+    tape.on_backward([=, this] { backward_stream("turn_attention_output", StreamKind::kCast, kept_bytes, format.one(n), 1, {kept}, {in.column}, true); });
+    return out;
+  }
   return row_parallel("proj", linear_input("attention_output", o, s.tokens * s.o, kNoRegion), s.o, kNoRegion, training.adapter.out);
 }
 
@@ -47,6 +63,16 @@ TensorId Writer::core_attention(TensorId q, TensorId k, TensorId v) {
   ORRERY_ASSERT(false, "the switch names every method");
 }
 
+/// In backward, what an operation gave, from its narrow copy where that is what was kept.
+TensorId Writer::widened(TensorId o) {
+  const auto found = std::find_if(narrowed.begin(), narrowed.end(), [o](const auto& pair) { return pair.first == o; });
+  if (found == narrowed.end()) return o;
+  const std::int64_t n = s.tokens * s.o;
+  const TensorId wide = activation("attention_output_again", n);
+  backward_stream("widen_attention_output", StreamKind::kCast, static_cast<std::int64_t>((1.5 + 4.0 / 128) * static_cast<double>(n)), bytes(n), 1, {found->second}, {wide});
+  return wide;
+}
+
 /// One kernel; the scores never reach memory. It keeps the log-sum-exp of every row, and its backward sums dQ in fp32 before the cast
 /// (FlashAttention-2, arXiv:2307.08691, section 3.1.2). Dropout regenerates its mask from a counter.
 TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
@@ -58,12 +84,13 @@ TensorId Writer::flash_attention(TensorId q, const KeysValues& kv) {
   const TensorId o = activation("attention_output", s.tokens * s.o);
   const TensorId lse = tape.tensor("log_sum_exp", 4 * rows);
   tape.forward({"attention", work}, {q, kv.keys, kv.values}, {o, lse}, kCoreAttention);
+  flash_output = o;
   work.backward = true;
   tape.on_backward([=, this] {
     const TensorId dq = activation("query_rotated_gradient", s.tokens * s.q), dk = activation("key_rotated_gradient", positions * s.kv);
     const TensorId dv = activation("value_gradient", positions * s.v);
     const TensorId sum = tape.tensor("query_gradient_fp32", 4 * (s.tokens * s.q + rows));  // and one row sum of dO o a row
-    tape.backward({"attention_backward", work}, {tape.gradient(o), q, kv.keys, kv.values, o, lse}, {dq, dk, dv, sum});
+    tape.backward({"attention_backward", work}, {tape.gradient(o), q, kv.keys, kv.values, widened(o), lse}, {dq, dk, dv, sum});
     tape.set_gradient(q, dq);
     tape.set_gradient(kv.keys, dk);
     tape.set_gradient(kv.values, dv);

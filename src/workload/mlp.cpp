@@ -1,4 +1,6 @@
 // The MLP block: from the second norm's output to the down projection's.
+#include <cmath>
+
 #include "writer.hpp"
 
 namespace orrery::workload {
@@ -23,9 +25,22 @@ LinearInput Writer::activate(const std::string& name, const std::vector<TensorId
   }
   const bool gated = model.gated_mlp;
   const TensorId plain = out.plain;
+  // What a gated activation read may be kept in 8 bits, and its output, made again, comes from that too: a cast behind it, and one back
+  // in the backward pass (Megatron-LM core/fusions/fused_bias_swiglu.py, fp8_input_store; with a scale per 128 DeepSeek-V3,
+  // arXiv:2412.19437, section 3.3.3).
+  const bool narrow = format.on && kernels.fp8_activation_input && gated && fused;
+  const double kept_element = format.by_block ? 1 + 4.0 / 128 : 1;
+  const auto kept_bytes = static_cast<std::int64_t>(std::ceil(kept_element * static_cast<double>(n) * static_cast<double>(ins.size())));
+  const auto in_bytes = size * static_cast<std::int64_t>(ins.size());
+  TensorId kept = kNoTensor;
   const bool relu_alone = model.activation == Activation::kRelu && !gated;
   std::vector<TensorId> saved = ins;
   std::vector<TensorId> read_last = ins;  // of the kernel that makes the result
+  if (narrow) {
+    kept = tape.tensor(name + "activation_input_kept", kept_bytes);
+    stream("store_" + name + "activation_input", StreamKind::kCast, in_bytes, kept_bytes, 1, ins, {kept}, regions & kMlp);
+    saved = read_last = {kept};
+  }
   if (relu_alone) saved = {writes_quantised ? out.column : plain};
   if (weights != kNoTensor) saved.push_back(weights), read_last.push_back(weights);
   if (fused) {
@@ -45,6 +60,12 @@ LinearInput Writer::activate(const std::string& name, const std::vector<TensorId
     std::vector<TensorId> gradients;
     for (std::size_t i = 0; i < ins.size(); ++i) gradients.push_back(activation(name + "activation_input_gradient", n));
     std::vector<TensorId> reads = saved;
+    if (narrow) {
+      const TensorId wide = activation(name + "activation_input", n * static_cast<std::int64_t>(ins.size()));
+      backward_stream("widen_" + name + "activation_input", StreamKind::kCast, kept_bytes, in_bytes, 1, {kept}, {wide});
+      reads = {wide};
+      if (weights != kNoTensor) reads.push_back(weights);
+    }
     reads.push_back(tape.gradient(plain));
     // Gated: dy, g, u read and dg, du written, or three kernels of three passes each. Not gated: dy and x read, dx written.
     const std::int64_t read = gated ? (fused ? 3 : 6) * size : 2 * size;

@@ -94,7 +94,8 @@ LossRecipe read_loss(const Value& v) {
 
 Offload read_offload(const Value& v) {
   const auto share = [&](const char* name) { return v.at(name).is_null() ? 0.0 : v.at(name).as_double(); };
-  return {share("optimizer"), share("activations"), share("parameters")};
+  const auto on_drives = [&](const char* name) { return !v.at(name).is_null() && v.at(name).as_string() == "nvme"; };
+  return {share("optimizer"), share("activations"), share("parameters"), on_drives("optimizer_device"), on_drives("activations_device"), on_drives("parameters_device")};
 }
 
 Adapter read_adapter(const Value& v) {
@@ -354,6 +355,8 @@ StackKernels read_stack_kernels(const Value& stack) {
   k.fused_permute = flag(v.at("fused_permute"), k.fused_permute);
   k.fused_router = flag(v.at("fused_router"), k.fused_router);
   k.fp32_router = flag(v.at("fp32_router"), k.fp32_router);
+  k.fp8_activation_input = flag(v.at("fp8_activation_input"), k.fp8_activation_input);
+  k.narrow_attention_output = flag(v.at("narrow_attention_output"), k.narrow_attention_output);
   k.fp8_dispatch = flag(v.at("fp8_dispatch"), k.fp8_dispatch);
   k.exchange_sms = static_cast<int>(number(v.at("exchange_sms"), k.exchange_sms));
   k.weights_inside_experts = flag(v.at("weights_inside_experts"), k.weights_inside_experts);

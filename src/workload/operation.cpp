@@ -70,6 +70,10 @@ const char* to_string(Axis a) {
     case Axis::kToHost: return "to_host";
     case Axis::kFromHost: return "from_host";
     case Axis::kHostUpdate: return "host_update";
+    case Axis::kToDrives: return "to_drives";
+    case Axis::kFromDrives: return "from_drives";
+    case Axis::kSwapOut: return "swap_out";
+    case Axis::kSwapIn: return "swap_in";
     case Axis::kDpShard: return "dp_shard";
   }
   ORRERY_ASSERT(false, "the switch names every axis");

@@ -196,6 +196,9 @@ class Writer {
   /// n: elements of the result. weights: probabilities that the result is multiplied by, one a row, in the same kernel; or none.
   LinearInput activate(const std::string& name, const std::vector<TensorId>& ins, std::int64_t n, TensorId weights, Regions regions);
   TensorId attention_projection(TensorId o);
+  TensorId flash_output = kNoTensor;  ///< of the attention written last
+  std::vector<std::pair<TensorId, TensorId>> narrowed;  ///< attention outputs, and what is kept in their place
+  TensorId widened(TensorId o);
   TensorId gather_position_key(TensorId own, std::int64_t rope);
 };
 

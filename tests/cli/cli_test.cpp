@@ -253,6 +253,16 @@ TEST_CASE("memory says what is the largest that fits, what would make a job fit,
     for (std::string word; line >> word && word.find('=') != std::string::npos;) arguments.insert(arguments.end(), {"--set", word});
     CHECK(command(arguments).code == cli::kSuccess);
   }
+  // The same for a terminal, and for programs.
+  const Said chart = command({"memory", path, "--chart"});
+  CHECK(chart.out.find("tensors of rank 0 over the step\n") != std::string::npos);
+  CHECK(chart.out.find("|PPPPPPPP") != std::string::npos);
+  const document::Value all = json(command({"memory", path, "--chart", "--largest", "--json", "-", "--quiet"}).out);
+  CHECK(all.at("memory").at("timeline").at("columns").items().size() == 200);
+  CHECK(all.at("memory").at("timeline").at("peak_gib").as_double() > 0);
+  REQUIRE(all.at("memory").at("largest").items().size() == 2);
+  CHECK(all.at("memory").at("largest").items()[0].at("member") == document::Value("training.micro_batch"));
+  CHECK(json(command({"memory", path, "--set", "cluster.node.gpu.memory_capacity_gib=8", "--json", "-", "--quiet"}).out).at("memory").at("changes").is_array());
   CHECK(command({"memory", path, "--timeline", "-"}).err == "orrery: --timeline -: a picture goes to a file; standard output is for the table or --json -\n");
   CHECK(command({"memory", path, "--timeline", path}).err == "orrery: --timeline " + path + " would replace the scenario\n");
 }

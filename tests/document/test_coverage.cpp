@@ -145,8 +145,7 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
     }
   }
   const std::set<std::string> wholly_unbuilt = {
-      "/cluster/nccl/tuner", "/cluster/placement", "/jobs",
-      "/training/offload/activations"};
+      "/cluster/nccl/tuner", "/cluster/placement", "/jobs"};
   for (const std::string& pointer : wholly_unbuilt) {
     CAPTURE(pointer);
     CHECK(unbuilt.contains(pointer));

@@ -48,7 +48,7 @@ TEST_CASE("every type, kernel class and axis has its own name") {
   }
   for (int k = 0; k <= static_cast<int>(StreamKind::kCast); ++k) CHECK(names.insert(to_string(static_cast<StreamKind>(k))).second);
   names.clear();
-  for (int a = 0; a <= static_cast<int>(Axis::kHostUpdate); ++a) CHECK(names.insert(to_string(static_cast<Axis>(a))).second);
+  for (int a = 0; a <= static_cast<int>(Axis::kSwapIn); ++a) CHECK(names.insert(to_string(static_cast<Axis>(a))).second);
   CHECK(element_bytes(DType::kTf32) == 4);
   CHECK(element_bytes(DType::kMxfp6) == 0.75);
 }

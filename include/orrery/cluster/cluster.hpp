@@ -14,8 +14,8 @@ namespace orrery::cluster {
 
 /// kScaleUp: a GPU's port to NVSwitch or mesh. kPeer: the cables between two GPUs of a mesh. kPcie: a GPU's host link. kPcieUplink: a PCIe
 /// switch to its root complex. kHost: a socket's link to the others. kLeafUp, kSpineUp: towards spines and cores. kC2c: a host processor's
-/// coherent link to its GPUs.
-enum class LinkKind : std::uint8_t { kScaleUp, kPcie, kPcieUplink, kNic, kLeafUp, kSpineUp, kHost, kPeer, kC2c };
+/// coherent link to its GPUs. kDrives: the local drives of a node as one, in: writes, out: reads.
+enum class LinkKind : std::uint8_t { kScaleUp, kPcie, kPcieUplink, kNic, kLeafUp, kSpineUp, kHost, kPeer, kC2c, kDrives };
 std::string_view to_string(LinkKind k);
 
 /// One direction of a link.
@@ -78,6 +78,9 @@ class Cluster {
   [[nodiscard]] Route route(std::int64_t from, std::int64_t to, std::uint64_t salt = 0) const;
   /// Between a GPU and the memory of its own socket: what offload crosses. Over the coherent link where there is one, else PCIe.
   [[nodiscard]] Route host_route(std::int64_t gpu, bool to_host) const;
+  /// Between the memory of a GPU's node, or of its host (staged), and the node's drives; through host memory, where blocks are put together.
+  /// The node has drives.
+  [[nodiscard]] Route drive_route(std::int64_t gpu, bool to_drives, bool from_host) const;
   /// The links of one GPU's scale-up port, out and in; for collectives that load every port alike. Its host link where the GPUs of a node
   /// meet over PCIe.
   [[nodiscard]] LinkId scale_up_port(std::int64_t gpu, bool inbound) const;
@@ -93,7 +96,7 @@ class Cluster {
  private:
   /// Where the links of a node lie, as offsets from node x per_node; two per device (out, in).
   struct Layout {
-    std::int64_t pcie = 0, uplink = 0, nic = 0, host = 0, c2c = 0, peer = 0, per_node = 0, leaf_first = 0, spine_first = 0;
+    std::int64_t pcie = 0, uplink = 0, nic = 0, host = 0, c2c = 0, drives = 0, peer = 0, per_node = 0, leaf_first = 0, spine_first = 0;
     bool ports = false, pooled = true;
   };
   struct Dead { std::int64_t owner = 0; std::int32_t port = 0; auto operator<=>(const Dead&) const = default; };

@@ -57,6 +57,9 @@ struct Node {
   Bytes host_memory{};              ///< 0: not known
   BytesPerSecond host_bandwidth{};  ///< of the host's memory, all sockets
   bool host_bandwidth_stated = false;
+  double drive_bytes = 0;           ///< what the node's drives hold; 0: not known
+  BytesPerSecond drive_read{}, drive_write{};  ///< of all drives together; 0: none, or nobody states how many
+  bool drive_rates_stated = false;
   BytesPerSecond c2c{};             ///< coherent link of a host processor to its GPUs, payload; 0: none
   double max_w = 0;
   std::vector<std::string> default_origin;

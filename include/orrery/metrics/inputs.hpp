@@ -99,6 +99,9 @@ struct Inputs {
   std::vector<std::string> memory_kinds;          ///< by engine memory kind, names of memory.by_kind_gib
   std::optional<std::int64_t> host_bytes;         ///< offloaded state, per rank
   std::int64_t host_node_bytes = 0, host_capacity_bytes = 0;  ///< offloaded state of the fullest node; what a node's host holds
+  std::optional<std::int64_t> drive_bytes;        ///< on drives, per rank
+  std::int64_t drive_node_bytes = 0;              ///< of the fullest node
+  double drive_capacity_bytes = 0;                ///< what a node's drives hold; 0: not known
   double skipped_steps = 0;                       ///< share of steps whose gradients overflow (fp16)
   Origin host_origin = Origin::kDefault;          ///< of launch and host times
   std::optional<std::string> currency;            ///< of price_per_gpu_hour

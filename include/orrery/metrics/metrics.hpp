@@ -44,7 +44,7 @@ struct Memory {
   std::int64_t peak_bytes = 0;       ///< what nvidia-smi shows: reserved + framework
   std::int64_t allocated_bytes = 0, reserved_bytes = 0;
   std::int64_t worst_rank = 0;       ///< lowest rank with the highest peak
-  std::optional<std::int64_t> host_bytes;
+  std::optional<std::int64_t> host_bytes, drive_bytes;  ///< offloaded, most of any rank
   std::vector<std::pair<std::string, std::int64_t>> by_kind;  ///< sums to peak_bytes at the worst rank's peak
   std::vector<std::string> advice;   ///< where it does not fit: what would help, and by how much; largest first
 };

@@ -125,7 +125,8 @@ struct Role {
   std::uint32_t events = 0;
   std::int64_t parameters = 0;        ///< of one rank
   std::int64_t layers = 0;
-  std::int64_t host_bytes = 0;        ///< offloaded states
+  std::int64_t host_bytes = 0;        ///< offloaded to host memory
+  std::int64_t drive_bytes = 0;       ///< and to the node's drives
 };
 
 struct Program {

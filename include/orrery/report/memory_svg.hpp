@@ -24,8 +24,16 @@ class MemorySvg : public engine::Sink {
   struct Peak {
     SimTime at = 0;
     std::int64_t bytes = 0;
+    std::vector<std::int64_t> held = {};  ///< by kind
   };
   [[nodiscard]] Peak peak() const;
+  /// Equal parts of the step, each as it was when it held most.
+  struct Column {
+    SimTime at = 0;                       ///< where it begins
+    std::vector<std::int64_t> held;
+  };
+  [[nodiscard]] std::vector<Column> columns(std::size_t count, SimTime end) const;
+  [[nodiscard]] const std::vector<std::string>& kinds() const { return kinds_; }
 
  private:
   struct Sample {

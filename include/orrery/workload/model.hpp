@@ -114,10 +114,14 @@ struct LossRecipe {
   std::optional<bool> fused;     ///< loss and its gradient in one kernel; absent: as the stack does
 };
 
-/// Shares of what a rank keeps that stand in host memory (training.offload).
+/// Shares of what a rank keeps that stand in host memory, or on its node's drives (training.offload).
 struct Offload {
   double optimizer = 0, activations = 0, parameters = 0;
+  bool optimizer_on_drives = false, activations_on_drives = false, parameters_on_drives = false;
   [[nodiscard]] bool any() const { return optimizer > 0 || activations > 0 || parameters > 0; }
+  [[nodiscard]] bool any_on_drives() const {
+    return (optimizer > 0 && optimizer_on_drives) || (activations > 0 && activations_on_drives) || (parameters > 0 && parameters_on_drives);
+  }
 };
 
 /// How frozen matrices are stored: as activations are, or in 4 bits (NF4 with double quantisation: Dettmers et al., QLoRA, arXiv:2305.14314).
@@ -181,6 +185,8 @@ struct StackKernels {
   bool fused_permute = true, fused_router = false;    ///< tokens are put in order, and experts chosen, by kernels written for it
   bool fp32_router = true;                            ///< scores in fp32
   bool fp8_dispatch = false;                          ///< under an 8-bit recipe tokens travel to experts in 8 bits with a scale per 128
+  bool fp8_activation_input = false;                  ///< under an 8-bit recipe a fused gated activation keeps what it read in 8 bits
+  bool narrow_attention_output = false;               ///< under an 8-bit recipe attention's output is kept once, in 12 bits
   int exchange_sms = 20;                              ///< that the kernels of ep_dispatch "deepep" and "hierarchical" run on
   bool weights_inside_experts = false;                ///< the router's weights multiply inside the experts' activation, not where copies are added up
 };

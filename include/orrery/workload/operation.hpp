@@ -110,8 +110,10 @@ struct Stream {
 /// on a second grid over the same ranks (design 5.1): ep, etp and expert_dp are its axes.
 /// to_host, from_host: a rank alone, to and from the memory of its host; host_update: the host's own work for a rank.
 /// mirror: the two ranks of a two-way pipeline that hold the same stages.
-enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate, kDpShard, kMirror };
-constexpr bool with_host(Axis a) { return a == Axis::kToHost || a == Axis::kFromHost || a == Axis::kHostUpdate; }
+enum class Axis : std::uint8_t { kTp, kCp, kEp, kPp, kDp, kDpReplicas, kEmbedding, kModel, kWorld, kEtp, kExpertDp, kToHost, kFromHost, kHostUpdate, kToDrives, kFromDrives, kSwapOut, kSwapIn, kDpShard, kMirror };
+/// kToDrives, kFromDrives: between a device and its node's drives; kSwapOut, kSwapIn: between host memory and those.
+constexpr bool with_drives(Axis a) { return a == Axis::kToDrives || a == Axis::kFromDrives || a == Axis::kSwapOut || a == Axis::kSwapIn; }
+constexpr bool with_host(Axis a) { return a == Axis::kToHost || a == Axis::kFromHost || a == Axis::kHostUpdate || with_drives(a); }
 const char* to_string(Axis a);
 enum class CommKind : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv };
 

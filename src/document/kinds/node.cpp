@@ -33,6 +33,10 @@ const Type& node_type() {
       member("cpu", text(), "host processor").otherwise(""),
       member("host_memory_gib", number(0, 1e9), "memory of the host"),
       member("host_memory_gb_per_s", number(0, 1e9), "bandwidth of the host's memory, all sockets").otherwise_text("200 per socket, unconfirmed"),
+      member("nvme_drives", integer(0, 4096), "local NVMe drives for data"),
+      member("nvme_tb", number(0, 1e6), "what they hold together"),
+      member("nvme_read_gb_per_s", number(0, 1e6), "what they read together").otherwise_text("6.9 a drive, unconfirmed"),
+      member("nvme_write_gb_per_s", number(0, 1e6), "what they write together").otherwise_text("4.2 a drive, unconfirmed"),
       member("c2c_gb_per_s", number(0, 1e9), "coherent link between a GPU and its host processor (NVLink-C2C); null: none, PCIe is the way"),
       member("max_w", number(0, 1e9), "power of a whole node at most"),
   })));

@@ -21,6 +21,7 @@ Type recompute() {
 }
 
 Type training() {
+  const auto place = [](const char* name, const char* doc) { return member(name, choice({{"host"}, {"nvme"}}), doc).otherwise("host"); };
   const auto share = [](const char* name, const char* doc) { return member(name, fraction(), doc).otherwise(0.0); };
   return object({
       member("sequence_length", integer(1, 1 << 30), "tokens per sequence").required(),
@@ -41,7 +42,9 @@ Type training() {
       member("recompute", recompute(), "activations made again instead of kept").otherwise("none"),
       member("fusion", choice({{"none"}, {"framework"}, {"compiled"}}), "none: every operator its own kernel; framework: the stack's fused ones; compiled: chains of them").otherwise("framework").from_stack("/fusion"),
       member("cuda_graphs", boolean(), "the step is launched as captured graphs").otherwise(false),
-      member("offload", object({share("optimizer", "of the optimizer states"), share("activations", "of the kept activations").built({0.0}), share("parameters", "of the parameters")}), "shares kept in host memory"),
+      member("offload", object({share("optimizer", "of the optimizer states"), share("activations", "of the kept activations"), share("parameters", "of the parameters"),
+                                place("optimizer_device", "where that share stands: host memory, or the node's drives"), place("activations_device", "likewise"), place("parameters_device", "likewise")}),
+             "shares kept outside of device memory"),
       member("adapter", object({
           member("rank", integer(1, 1 << 12), "columns of the one factor and rows of the other").required(),
           member("targets", array(choice({{"q_proj"}, {"k_proj"}, {"v_proj"}, {"o_proj"}, {"gate_proj"}, {"up_proj"}, {"down_proj"}}), 1), "matrices that have an adapter").otherwise_text("q_proj and v_proj"),

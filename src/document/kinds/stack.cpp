@@ -81,6 +81,8 @@ Type kernels() {
       member("fused_permute", boolean(), "tokens are put in the order of their experts by one kernel").otherwise(true),
       member("fused_router", boolean(), "scoring and choice of experts are one kernel").otherwise(false),
       member("fp32_router", boolean(), "router scores are fp32").otherwise(true),
+      member("fp8_activation_input", boolean(), "under an 8-bit recipe a fused gated activation keeps what it read, for backward, in 8 bits (Megatron-LM activation_func_fp8_input_store; DeepSeek-V3 3.3.3)").otherwise(false),
+      member("narrow_attention_output", boolean(), "under an 8-bit recipe attention's output is kept once, in 12 bits, for attention and for the product behind it (DeepSeek-V3 3.3.3, E5M6)").otherwise(false),
       member("fp8_dispatch", boolean(), "under an 8-bit recipe tokens travel to experts in 8 bits, with a scale per 128 elements").otherwise(false),
       member("exchange_sms", integer(2, 1024), "SMs that the exchange kernels of ep_dispatch \"deepep\" and \"hierarchical\" run on").otherwise(20),
       member("weights_inside_experts", boolean(), "router weights multiply inside the experts' activation, not where the copies are added up").otherwise(false),
