@@ -45,6 +45,7 @@ Job random_job() {
   job.training.recompute.mode = *rc::gen::element(workload::RecomputeMode::kNone, workload::RecomputeMode::kSelective, workload::RecomputeMode::kFull);
   job.kernels.selective_modules = {"core_attn"};
   job.training.flash_attention = *rc::gen::arbitrary<bool>();
+  job.training.offload.activations = *rc::gen::element(0.0, 0.0, 0.3, 1.0);
   RC_LOG() << "tp " << tp << " pp " << pp << " vp " << vp << " dp " << dp << " zero " << job.parallelism.zero << " batch " << job.training.global_batch << "\n";
   return job;
 }

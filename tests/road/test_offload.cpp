@@ -72,7 +72,7 @@ TEST_CASE("activations in host memory fold: skewed experts, pipelines and exchan
       job({{"parallelism.pp", "2"}, {"cluster.nodes", "2"}}),
       {{"model", kMoe}, {"parallelism.ep", "4"}, {"training.global_batch", "64"}},
       {{"model", kMoe}, {"parallelism.ep", "2"}, {"parallelism.pp", "2"}, {"parallelism.schedule", "zb_h1"}, {"training.global_batch", "64"}},
-      {{"model", kMoe}, {"parallelism.ep", "2"}, {"parallelism.pp", "2"}, {"parallelism.overlap.ep", "true"}, {"training.global_batch", "64"}},
+      {{"model", kMoe}, {"parallelism.ep", "2"}, {"parallelism.pp", "2"}, {"parallelism.vp", "2"}, {"parallelism.overlap.ep", "true"}, {"training.global_batch", "64"}},
       {{"model", kMoe}, {"parallelism.cp", "2"}, {"parallelism.cp_method", "ring_naive"}, {"training.recompute", "full"}, {"training.global_batch", "64"}}};
   for (Overrides each : jobs) {
     each.emplace_back("training.offload.activations", "0.75");
@@ -131,8 +131,8 @@ TEST_CASE("drives that are too small, or of which nobody says anything, are name
   CHECK_FALSE(p.summary.memory.fits);
   REQUIRE_FALSE(p.summary.memory.advice.empty());
   CHECK(p.summary.memory.advice.back().find("drives: the ranks of a node keep") == 0);
-  CHECK(refusal({{"training.offload.activations", "1"}, {"training.offload.activations_device", "nvme"}, {"cluster.node", "a3-highgpu-8g"}, {"cluster.fabric", "gcp-tcpx-fabric"}}) ==
-        "job.json:/training/offload: nobody states the drives of a a3-highgpu-8g; give /cluster/node/nvme_drives, or nvme_read_gb_per_s and nvme_write_gb_per_s");
+  CHECK(refusal({{"training.offload.activations", "1"}, {"training.offload.activations_device", "nvme"}, {"cluster.node", "BM.GPU.H100.8"}}) ==
+        "job.json:/training/offload: nobody states the drives of a BM.GPU.H100.8; give /cluster/node/nvme_drives, or nvme_read_gb_per_s and nvme_write_gb_per_s");
   CHECK(refusal({{"training.offload.activations", "1"}, {"cluster.node.nvme_read_gb_per_s", "0"}}) ==
         "job.json:/cluster/node/nvme_read_gb_per_s: drives both read and write; give nvme_read_gb_per_s and nvme_write_gb_per_s, or nvme_drives");
 }
