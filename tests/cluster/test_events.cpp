@@ -188,7 +188,7 @@ TEST_CASE("clusters that cannot be are refused") {
   CHECK(refuse(node("dgx-h100", {{"nics", 0}}), 4, std::nullopt, f) ==
         "job.json:/cluster/node/nics: a dgx-h100 without NICs cannot reach the other nodes; give it nics and nic_gbit_per_s");
   CHECK(refuse(n, INT64_MAX, std::nullopt, f) ==
-        "job.json:/cluster/nodes: 9223372036854775807 nodes with 60 links each are more than the 67108864 links that are simulated; use 1118481 nodes or fewer");
+        "job.json:/cluster/nodes: 9223372036854775807 nodes with 62 links each are more than the 67108864 links that are simulated; use 1082401 nodes or fewer");
   CHECK(refuse(n, 9000, std::nullopt, f).find("job.json:/cluster/nodes: 9000 nodes with 8 NICs need 2256 leaves") == 0);
   Fabric small = f;
   small.max_nodes = 3;

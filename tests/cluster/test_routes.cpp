@@ -155,7 +155,7 @@ TEST_CASE("2,048 and 8,192 nodes of 8 GPUs keep one link per direction and devic
     INFO(nodes);
     const Cluster c = built(n, nodes, f);
     CHECK(c.tree()->tiers == 3);
-    // per node: 8 ports, 8 PCIe links, 4 uplinks, 8 NICs, 2 sockets
-    CHECK(c.links().size() == static_cast<std::size_t>(nodes * 60 + 2 * c.tree()->leaves + 2 * c.tree()->pods));
+    // per node: 8 ports, 8 PCIe links, 4 uplinks, 8 NICs, 2 sockets, the drives
+    CHECK(c.links().size() == static_cast<std::size_t>(nodes * 62 + 2 * c.tree()->leaves + 2 * c.tree()->pods));
   }
 }
