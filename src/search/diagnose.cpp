@@ -1,5 +1,6 @@
 // Health by size. A prediction without a measurement of the same cluster is within 2x for nearly every size (median error under 20 %), and launch
-// latency differs by more between hosts and launchers (one process or many): so twice as slow is sick, three times where latency is all there is.
+// latency differs by more between hosts and launchers, and up to 16 MiB releases of NCCL differ by two: so twice as slow is sick, two and a half times up to
+// there, three and a half where latency is all there is; for two sizes in a row of the median of three neighbours, so that a spike is none.
 // Likelihood. Each hypothesis h predicts every size; its error e_h is the mean of |ln(measured / predicted)|, each capped so that a stall at one size
 // does not decide. The right hypothesis errs too: the model is off by 17 % at the median and by 60 % at one point in ten on systems that it was not
 // calibrated on (docs/collectives.md), a mean |ln| of kScatter; and sizes err together, since what is off is the floor, the middle or the plateau: a
@@ -8,6 +9,7 @@
 #include "orrery/search/diagnose.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -18,14 +20,15 @@
 namespace orrery::search {
 namespace {
 
-constexpr double kSickTransfer = 2.0, kSickLatency = 3.0, kDoubtful = 1.5;
-constexpr std::int64_t kLatencyBound = kMiB;   ///< below, hosts and launchers decide as much as links
+constexpr double kSickTransfer = 2.0, kSickMiddle = 2.5, kSickLatency = 3.5, kDoubtful = 1.5;
+constexpr std::int64_t kLatencyBound = kMiB;    ///< below, hosts and launchers decide as much as links
+constexpr std::int64_t kReleaseBound = 16 * kMiB;  ///< up to here one release of NCCL is twice as slow as the next (B200, 2.28 and 2.29)
 constexpr double kCap = 3.0;                   ///< a factor of e^3 = 20
 constexpr double kScatter = 0.25, kIndependent = 3;
 const double kUnexplained = std::log(2.0);
 
 Health judge(double ratio, std::int64_t bytes) {
-  if (ratio >= (bytes >= kLatencyBound ? kSickTransfer : kSickLatency)) return Health::kSick;
+  if (ratio >= (bytes > kReleaseBound ? kSickTransfer : bytes >= kLatencyBound ? kSickMiddle : kSickLatency)) return Health::kSick;
   return ratio >= kDoubtful ? Health::kDoubtful : Health::kHealthy;
 }
 
@@ -92,9 +95,15 @@ std::vector<HealthRange> ranges_of(const std::vector<ComparedRow>& rows) {
 }
 
 bool is_sick(const std::vector<ComparedRow>& rows) {
-  const auto sick = [&](std::size_t i) { return rows[i].health == Health::kSick; };
-  if (rows.size() == 1) return sick(0);
-  for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+  const std::size_t n = rows.size();
+  const auto sick = [&](std::size_t i) {
+    if (i == 0 || i + 1 >= n) return rows[i].health == Health::kSick;
+    std::array<double, 3> near = {rows[i - 1].ratio(), rows[i].ratio(), rows[i + 1].ratio()};
+    std::sort(near.begin(), near.end());
+    return judge(near[1], rows[i].bytes) == Health::kSick;
+  };
+  if (n == 1) return sick(0);
+  for (std::size_t i = 0; i + 1 < n; ++i) {
     if (sick(i) && sick(i + 1)) return true;
   }
   return false;
