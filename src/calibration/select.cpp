@@ -44,6 +44,7 @@ int gpu_level(const Profile& p, const Target& target) {
 int fabric_level(const Profile& p, const Target& target) {
   if (p.fabric.empty()) return 0;
   if (p.fabric == target.fabric) return 2;
+  if (p.fabric == target.fabric_kind) return 1;
   return starts_name(p.fabric, target.fabric) || starts_name(target.fabric, p.fabric) ? 1 : -1;
 }
 

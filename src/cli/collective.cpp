@@ -85,6 +85,7 @@ class Collective : public Verb {
     arguments.text("--sizes", sizes_, "BEGIN:END bytes, binary K M G, factor 2; default 8:16G", "SIZES");
     arguments.text("--nccl-version", version_, "NCCL's version; the stack's unless given", "V");
     arguments.repeated("--calibration", calibration_, "profile by name or file; later ones win", "PROFILE");
+    arguments.number("--gpus-per-thread", gpus_per_thread_, 1, 1024, "GPUs that one thread of the host drives (nccl-tests -g); default 1");
     arguments.text("--compare", compare_, "a log of nccl-tests to hold against the prediction", "LOG");
     output_.define(arguments);
   }
@@ -106,7 +107,7 @@ class Collective : public Verb {
     const auto document = surround(*given, file, text ? std::string() : std::filesystem::path(cluster_).parent_path().string(), overrides());
     if (!document) return refused(s, document.error());
 
-    simulate::CollectiveQuery query{*kind, 0, *sizes};
+    simulate::CollectiveQuery query{*kind, 0, *sizes, gpus_per_thread_.value_or(1)};
     const Value& nodes = document->value.at("cluster").at("nodes");
     const Value& node = document->value.at("cluster").at("node");
     const Value& used = document->value.at("cluster").at("gpus_per_node");
@@ -119,7 +120,7 @@ class Collective : public Verb {
         all.insert(all.end(), more.begin(), more.end());
         return surround(*given, file, base, all);
       };
-      const auto compared = compare_log(compare_, *kind, ranks_, query.ranks, variant);
+      const auto compared = compare_log(compare_, query, ranks_, gpus_per_thread_, variant);
       if (!compared) return refused(s, compared.error());
       print_warnings(s, output_, {}, file);
       Value table = json(compared->predicted(), *document);
@@ -139,7 +140,8 @@ class Collective : public Verb {
     if (!calibration_.empty()) {
       Value::Array names;
       for (const std::string& name : calibration_) names.emplace_back(name);
-      out.push_back({"/calibration", document::dump(Value(std::move(names)), -1)});
+      // One name alone stays a name: "none" is one only by itself.
+      out.push_back({"/calibration", document::dump(names.size() == 1 ? names.front() : Value(std::move(names)), -1)});
     }
     return out;
   }
@@ -154,6 +156,11 @@ class Collective : public Verb {
                                    {"busbw_gb_per_s", r.busbw.value() / 1e9}, {"algorithm", to_string(r.choice.algorithm)},
                                    {"protocol", to_string(r.choice.protocol)}, {"channels", r.choice.channels}, {"limited_by", r.limited_by},
                                    {"origin", to_string(r.origin)}});
+      Value nearest;
+      if (r.nearest) {
+        nearest = Value::Object{{"bytes", r.nearest->bytes}, {"time_us", r.nearest->time_us}, {"busbw_gb_per_s", measured_busbw(r)}, {"origin", to_string(r.nearest->origin)}};
+      }
+      list.back().set("nearest", std::move(nearest));
     }
     return Value::Object{{"schema", "orrery/collective-table/1"}, {"cluster", d.value.at("cluster")}, {"rows", std::move(list)}};
   }
@@ -163,16 +170,20 @@ class Collective : public Verb {
     const Value& c = d.value.at("cluster");
     std::string text = fmt::format("# {} on {} ranks of {} x {}, NCCL {}; predicted, out of place\n", kind_, rows.front().ranks, c.at("nodes").as_int(),
                                    c.at("node").at("name").as_string(), version(d));
-    text += fmt::format("#{:>13}{:>14}{:>10}{:>9}{:>9}  {}\n", "size", "count", "time", "algbw", "busbw", "algorithm, protocol, channels, limit, origin");
+    text += fmt::format("#{:>13}{:>14}{:>10}{:>9}{:>9}  {}\n", "size", "count", "time", "algbw", "busbw", "algorithm, protocol, channels, limit, origin; nearest measured (B, us, GB/s)");
     text += fmt::format("#{:>13}{:>14}{:>10}{:>9}{:>9}\n", "(B)", "(float)", "(us)", "(GB/s)", "(GB/s)");
     for (const simulate::CollectiveRow& r : rows) {
-      text += fmt::format("{:>14}{:>14}{:>10.2f}{:>9.2f}{:>9.2f}  {} {} {} {} {}\n", r.bytes, r.bytes / 4, r.time.value() * 1e6, r.algbw.value() / 1e9,
-                          r.busbw.value() / 1e9, to_string(r.choice.algorithm), to_string(r.choice.protocol), r.choice.channels, r.limited_by, to_string(r.origin));
+      const std::string nearest = r.nearest ? fmt::format("; {:.0f} {:.2f} {:.2f}", r.nearest->bytes, r.nearest->time_us, measured_busbw(r)) : std::string();
+      text += fmt::format("{:>14}{:>14}{:>10.2f}{:>9.2f}{:>9.2f}  {} {} {} {} {}{}\n", r.bytes, r.bytes / 4, r.time.value() * 1e6, r.algbw.value() / 1e9,
+                          r.busbw.value() / 1e9, to_string(r.choice.algorithm), to_string(r.choice.protocol), r.choice.channels, r.limited_by, to_string(r.origin), nearest);
     }
     double sum = 0;
     for (const simulate::CollectiveRow& r : rows) sum += r.busbw.value() / 1e9;
     return text + fmt::format("# average bus bandwidth {:.3f} GB/s\n", sum / static_cast<double>(rows.size()));
   }
+
+  /// Of the nearest measurement.
+  static double measured_busbw(const simulate::CollectiveRow& r) { return r.nearest->bytes / (r.nearest->time_us * 1e3) * (r.busbw.value() / r.algbw.value()); }
 
   static std::string version(const document::Document& d) {
     const Value& own = d.value.at("cluster").at("nccl");
@@ -181,7 +192,7 @@ class Collective : public Verb {
   }
 
   std::string kind_, cluster_, sizes_ = "8:16G", version_, compare_;
-  std::optional<std::int64_t> ranks_;
+  std::optional<std::int64_t> ranks_, gpus_per_thread_;
   std::vector<std::string> calibration_;
   OutputOptions output_;
 };

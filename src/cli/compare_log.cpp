@@ -30,7 +30,8 @@ constexpr std::size_t kShown = 6;  // hypotheses on the screen; the JSON has all
 
 }  // namespace
 
-Result<ComparedLog> compare_log(const std::string& file, collective::Kind kind, std::optional<std::int64_t> ranks, std::int64_t all, const search::Variant& variant) {
+Result<ComparedLog> compare_log(const std::string& file, const simulate::CollectiveQuery& asked, std::optional<std::int64_t> ranks, std::optional<std::int64_t> gpus_per_thread, const search::Variant& variant) {
+  const collective::Kind kind = asked.kind;
   const auto content = document::read_file(file);
   if (!content) return fail(content.error());
   auto log = measure::parse_nccl_log(*content, file);
@@ -47,8 +48,8 @@ Result<ComparedLog> compare_log(const std::string& file, collective::Kind kind, 
       if (r.bytes > 0 && (points.empty() || r.bytes > points.back().bytes)) points.push_back({r.bytes, r.time_us});
     }
     if (points.empty()) continue;
-    const std::int64_t members = ranks.value_or(t.ranks > 0 ? t.ranks : all);
-    auto compared = search::compare(kind, members, points, variant);
+    const std::int64_t members = ranks.value_or(t.ranks > 0 ? t.ranks : asked.ranks);
+    auto compared = search::compare({kind, members, {}, gpus_per_thread.value_or(std::max<std::int64_t>(1, t.gpus_per_thread))}, points, variant);
     if (!compared) return fail(compared.error());
     out.tables.push_back({std::move(t), members, std::move(*compared)});
   }
@@ -81,7 +82,7 @@ Value ComparedLog::json() const {
       guesses.push_back(Value::Object{{"name", h.name}, {"text", h.text}, {"likelihood", h.likelihood}, {"error", h.error}, {"change", std::move(change)}});
     }
     list.push_back(Value::Object{{"file", file}, {"ranks", t.ranks}, {"sick", t.comparison.sick}, {"rows", std::move(rows)}, {"ranges", std::move(ranges)},
-                                 {"hypotheses", std::move(guesses)}});
+                                 {"hypotheses", std::move(guesses)}, {"unexplained", t.comparison.unexplained}});
   }
   return Value(std::move(list));
 }
@@ -103,11 +104,12 @@ std::string ComparedLog::text() const {
     for (const search::HealthRange& r : c.ranges) text += range_text(r);
     // Twice off on average: the right fault of the right cluster errs by far less.
     if (!c.hypotheses.empty() && c.hypotheses.front().error > std::log(2.0)) text += "# nothing that was tried explains it well; the least bad come first\n";
-    if (!c.hypotheses.empty()) text += "# what would explain it, likeliest first (share of what was tried; mean error)\n";
+    if (!c.hypotheses.empty()) text += "# what would explain it, likeliest first (share; mean error)\n";
     for (std::size_t i = 0; i < std::min(kShown, c.hypotheses.size()); ++i) {
       const search::Hypothesis& h = c.hypotheses[i];
       text += fmt::format("#   {:>4.0f} %  x/{:<5.2f} {}: {}\n", h.likelihood * 100, std::exp(h.error), h.name, h.text);
     }
+    if (!c.hypotheses.empty()) text += fmt::format("#   {:>4.0f} %         something that was not tried\n", c.unexplained * 100);
   }
   for (const measure::NcclNote& n : notes) text += fmt::format("# {}:{}: {}\n", file, n.line, n.text);
   return text;

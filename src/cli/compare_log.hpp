@@ -25,7 +25,8 @@ struct ComparedLog {
   [[nodiscard]] std::string text() const;
 };
 
-/// ranks: asked for; else the log's; else `all`. Rows of no bytes are left out.
-Result<ComparedLog> compare_log(const std::string& file, collective::Kind kind, std::optional<std::int64_t> ranks, std::int64_t all, const search::Variant& variant);
+/// ranks, gpus_per_thread: asked for; else the log's; else those of `asked`. Rows of no bytes are left out.
+Result<ComparedLog> compare_log(const std::string& file, const simulate::CollectiveQuery& asked, std::optional<std::int64_t> ranks, std::optional<std::int64_t> gpus_per_thread,
+                                const search::Variant& variant);
 
 }  // namespace orrery::cli

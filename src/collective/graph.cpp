@@ -76,10 +76,20 @@ Graph graph(Algorithm algorithm, const Shape& shape) {
   }
   const double speed = fit(inter_speeds(shape.arch), available);
   const int channels = static_cast<int>(std::min<std::int64_t>(nics, 32));
+  // Inside the nodes a tree may be up to twice as fast as between them: the search raises its inner speed while it is below twice the outer one
+  // (NCCL search.cc, "increase bwIntra for trees"), and on two nodes the model reads that speed.
+  double inner = speed;
+  if (per_node > 1 && (algorithm == Algorithm::kTree || algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain)) {
+    const double inside = shape.nvlink ? nominal * usable_share(shape.arch) : nominal * 0.75;
+    const std::span<const double> ladder = inter_speeds(shape.arch);
+    for (std::size_t i = ladder.size(); i-- > 0 && inner < 2 * speed;) {
+      if (ladder[i] > inner && ladder[i] <= inside / channels) inner = ladder[i];
+    }
+  }
   // Few fast channels are split in two (NCCL search.cc, ncclTopoDupChannels); Hopper and later keep more than four of them whole.
   const bool recent = shape.arch == Arch::kHopper || shape.arch == Arch::kBlackwell;
-  if (speed >= 25 && (!recent || speed >= 50 || channels <= 4)) return {2 * channels, speed / 2, speed / 2};
-  return {channels, speed, speed};
+  if (speed >= 25 && (!recent || speed >= 50 || channels <= 4)) return {2 * channels, inner / 2, speed / 2};
+  return {channels, inner, speed};
 }
 
 }  // namespace orrery::collective

@@ -38,9 +38,10 @@ std::int64_t lowest_member(Axis axis, std::int64_t rank, const plan::Grid& grid,
 /// NICs that the GPUs use, and how many of them share the busiest.
 std::int64_t most_per_nic(std::span<const std::uint32_t> gpus, const World& world) {
   if (gpus.size() == 1 || !world.cluster.fabric()) return 1;
-  std::vector<std::int32_t> nics;
+  // A domain may span nodes (NVL72), each with NICs of its own.
+  std::vector<std::pair<std::int64_t, std::int32_t>> nics;
   nics.reserve(gpus.size());
-  for (const std::uint32_t gpu : gpus) nics.push_back(world.cluster.nic_of(gpu));
+  for (const std::uint32_t gpu : gpus) nics.emplace_back(gpu / world.cluster.gpus_per_node(), world.cluster.nic_of(gpu));
   std::sort(nics.begin(), nics.end());
   std::int64_t most = 0, run = 0;
   for (std::size_t i = 0; i < nics.size(); ++i) {

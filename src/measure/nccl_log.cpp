@@ -149,6 +149,7 @@ struct Run {
   std::string collective, gpu, version;
   std::set<std::int64_t> ranks;
   std::set<std::string> hosts;
+  std::int64_t gpus_per_thread = 1;
   bool heading = false, redop_column = false, root_column = false;
 };
 
@@ -185,6 +186,17 @@ void read_rank(std::string_view line, Run& run) {
     }
     return;
   }
+}
+
+/// "# nThread 1 nGpus 8 minBytes 8 ...": 8; 1 where it does not say.
+std::int64_t gpus_per_thread(std::string_view line) {
+  const auto w = words(line);
+  for (std::size_t i = 0; i + 1 < w.size(); ++i) {
+    if (w[i] != "nGpus") continue;
+    const auto n = number<std::int64_t>(w[i + 1]);
+    return n && *n >= 1 && *n <= 1024 ? *n : 1;
+  }
+  return 1;
 }
 
 /// "NCCL version 2.28.7+cuda13.0", "nccl-library=22907".
@@ -281,6 +293,7 @@ class Reader {
       run_ = {};
       run_.collective = collective;
       run_.version = version;
+      run_.gpus_per_thread = gpus_per_thread(text);
     }
     if (text.find("algbw") != std::string_view::npos) {
       close();
@@ -349,6 +362,7 @@ class Reader {
       const bool complete = !run_.ranks.empty() && static_cast<std::int64_t>(run_.ranks.size()) == *run_.ranks.rbegin() + 1 && t.ranks == static_cast<std::int64_t>(run_.ranks.size());
       t.nodes = complete ? static_cast<std::int64_t>(run_.hosts.size()) : 0;
       t.gpu = run_.gpu;
+      t.gpus_per_thread = run_.gpus_per_thread;
       t.version = run_.version;
       log_.tables.push_back(std::move(t));
     }

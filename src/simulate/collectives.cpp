@@ -55,6 +55,16 @@ class Durations final : public engine::Sink {
   std::vector<SimTime> taken;
 };
 
+/// A thread that drives several GPUs launches their kernels one after the other, and repetitions follow each other no faster: 4.2 us a launch with
+/// NCCL's enqueue, and 0.4 us a send or receive of a group. Sources: 33 to 35 us for whatever is small on 8 GPUs of one thread, all collectives alike, and
+/// 86 us for its all-to-all of 128 sends and receives (microsoft/superbenchmark, tests/data, 8 x A100); 33 us on 8 x H100 (NVIDIA/nccl, issue 2094).
+Seconds host_time(Kind kind, std::int64_t ranks, std::int64_t gpus) {
+  if (gpus <= 1) return Seconds(0);
+  constexpr double kLaunch = 4.2e-6, kOperation = 0.4e-6;
+  const double operations = kind == Kind::kAllToAll ? 2 * static_cast<double>(ranks) : kind == Kind::kSendRecv ? 2 : 0;
+  return Seconds(static_cast<double>(gpus) * (kLaunch + operations * kOperation));
+}
+
 }  // namespace
 
 Result<std::vector<CollectiveRow>> collectives(const document::Document& scenario, const CollectiveQuery& query) {
@@ -69,9 +79,10 @@ Result<std::vector<CollectiveRow>> collectives(const document::Document& scenari
   const auto machines = build_cluster(*parts, seed, file);
   if (!machines) return fail(machines.error());
   const cluster::Cluster& built = **machines;
-  const calibration::Target target{parts->node.gpu.name, parts->node.gpu.architecture, parts->fabric ? parts->fabric->name : ""};
-  const auto selected = calibration::select(s.at("calibration"), target, file);
+  const calibration::Target target{parts->node.gpu.name, parts->node.gpu.architecture, parts->fabric ? parts->fabric->name : "", parts->fabric ? parts->fabric->kind : ""};
+  auto selected = calibration::select(s.at("calibration"), target, file);
   if (!selected) return fail(selected.error());
+  selected->profile.links = calibration::on_network(selected->profile.links, network_of(*parts, built));
 
   plan::Parallelism layout;
   layout.dp = query.ranks;
@@ -105,12 +116,15 @@ Result<std::vector<CollectiveRow>> collectives(const document::Document& scenari
     out.ranks = query.ranks;
     out.nodes = (query.ranks + built.gpus_per_node() - 1) / built.gpus_per_node();
     out.bytes = query.bytes[i];
-    out.time = to_seconds(durations.taken[i]);
+    const Seconds host = host_time(query.kind, query.ranks, std::min(query.gpus_per_thread, query.ranks));
+    out.time = std::max(to_seconds(durations.taken[i]), host);
     out.algbw = Bytes(out.bytes) / out.time;
     out.busbw = out.algbw * collective::busbw_factor(query.kind, query.ranks);
     out.choice = row.choice;
-    out.limited_by = row.limited_by;
+    out.limited_by = host == out.time ? "launches" : row.limited_by;
     out.origin = row.origin;
+    out.nearest = cost::nearest_measured(query.kind, static_cast<double>(out.bytes), to_string(row.choice.algorithm), query.ranks, built.domain_of(query.ranks - 1) + 1, nccl->version,
+                                         selected->profile);
     rows.push_back(std::move(out));
   }
   return rows;

@@ -1,5 +1,7 @@
 #include "machines.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "orrery/base/checked.hpp"
@@ -76,6 +78,19 @@ Result<collective::Nccl> read_nccl(const Value& scenario, int stack_version, con
   }
   if (!problems.empty()) return fail(std::move(problems));
   return nccl;
+}
+
+calibration::Network network_of(const Parts& parts, const cluster::Cluster& cluster) {
+  calibration::Network network;
+  if (!parts.fabric) return network;
+  network.sockets = parts.fabric->kind == "tcp";
+  network.host_staged = parts.fabric->host_staged;
+  network.latency_us = parts.fabric->latency_same_leaf.value() * 1e6;
+  if (parts.node.nics > 0) {
+    network.nic_gb_per_s = cluster.nic_per_gpu(1).value() / 1e9;
+    network.gpus_per_nic = std::max<std::int64_t>(1, cluster.gpus_per_node() / parts.node.nics);
+  }
+  return network;
 }
 
 Result<std::unique_ptr<cluster::Cluster>> build_cluster(const Parts& parts, std::uint64_t seed, const std::string& file) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "orrery/calibration/network.hpp"
 #include "orrery/cluster/cluster.hpp"
 #include "orrery/collective/collective.hpp"
 #include "orrery/document/document.hpp"
@@ -20,6 +21,9 @@ struct Parts {
 
 /// Reads node, fabric and link events, and how many GPUs the job uses. All problems at once.
 Result<Parts> read_parts(const document::Value& scenario, const std::string& file);
+
+/// What the fabric's technology does where nothing was measured on it.
+calibration::Network network_of(const Parts& parts, const cluster::Cluster& cluster);
 
 /// NCCL's settings of the cluster over the version that the stack brings.
 Result<collective::Nccl> read_nccl(const document::Value& scenario, int stack_version, const std::string& file);

@@ -61,10 +61,11 @@ Result<bool> read(Outcome& out, const std::string& file) {
   out.job = {std::move(*model), std::move(*training), workload::read_stack_kernels(s.at("stack")), std::move(*parallelism), program::read_stack(s.at("stack"))};
   if (auto fits = fit_recipe(out.job, out.cluster->node(), file); !fits) return fail(fits.error());
   out.grid = std::make_unique<plan::Grid>(out.job.parallelism);
-  const calibration::Target target{parts->node.gpu.name, parts->node.gpu.architecture, parts->fabric ? parts->fabric->name : ""};
+  const calibration::Target target{parts->node.gpu.name, parts->node.gpu.architecture, parts->fabric ? parts->fabric->name : "", parts->fabric ? parts->fabric->kind : ""};
   auto selected = keep(calibration::select(s.at("calibration"), target, file), problems);
   if (!problems.empty()) return fail(std::move(problems));
   out.profile = std::move(selected->profile);
+  out.profile.links = calibration::on_network(out.profile.links, network_of(*parts, *out.cluster));
   out.profiles = std::move(selected->parts);
   out.warnings.insert(out.warnings.end(), selected->warnings.begin(), selected->warnings.end());
   return true;

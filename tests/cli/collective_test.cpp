@@ -61,6 +61,38 @@ TEST_CASE("64 MiB on eight H100 never shows the plateau of gigabytes: in-switch 
   CHECK(at16g[0].at("busbw_gb_per_s").as_double() > 440);
 }
 
+TEST_CASE("every size stands beside the measurement nearest to it, and beyond the measured ones it is extrapolated") {
+  const auto table = rows({"all_reduce", "--cluster", kNode, "--sizes", "1K:64G"});
+  const document::Value& exact = table[16];  // 64 MiB
+  CHECK(exact.at("bytes").as_int() == 64 << 20);
+  CHECK(exact.at("nearest").at("bytes").as_double() == 64 << 20);
+  CHECK(exact.at("nearest").at("time_us").as_double() == Approx(exact.at("time_us").as_double()));
+  CHECK(exact.at("nearest").at("busbw_gb_per_s").as_double() < 400);
+  CHECK(exact.at("origin").as_string() == "published");
+  CHECK(table.back().at("origin").as_string() == "extrapolated");  // measured up to 16 GiB
+  CHECK(table.back().at("nearest").at("bytes").as_double() == Approx(17179869184.0));
+  // Sixteen GPUs of other nodes over Ethernet: nothing was measured.
+  CHECK(rows({"all_reduce", "--cluster", R"({"node": "dgx-h100", "nodes": 3, "fabric": "roce-400g-rail"})", "--sizes", "1M"})[0].at("nearest").is_null());
+}
+
+TEST_CASE("a thread that launches eight GPUs one after the other takes 34 us for anything small, and 86 us for an all-to-all") {
+  // microsoft/superbenchmark, commit 700d6501, tests/data: nccl-tests -g 8 on 8 x A100 40 GB.
+  const std::string node = R"({"node": "dgx-a100-40gb", "nodes": 1})";
+  CHECK(rows({"all_gather", "--cluster", node, "--sizes", "1K", "--gpus-per-thread", "8"})[0].at("time_us").as_double() == Approx(34).epsilon(0.05));
+  CHECK(rows({"all_to_all", "--cluster", node, "--sizes", "1K", "--gpus-per-thread", "8"})[0].at("time_us").as_double() == Approx(86).epsilon(0.05));
+  CHECK(rows({"all_gather", "--cluster", node, "--sizes", "1K", "--gpus-per-thread", "8"})[0].at("limited_by").as_string() == "launches");
+  const std::vector<std::string> large = {"all_gather", "--cluster", node, "--sizes", "1G"};
+  std::vector<std::string> threaded = large;
+  threaded.insert(threaded.end(), {"--gpus-per-thread", "8"});
+  CHECK(rows(threaded)[0].at("time_us").as_double() == rows(large)[0].at("time_us").as_double());
+}
+
+TEST_CASE("NICs of every host of a scale-up domain carry its traffic: two racks of GB200 do not share four") {
+  // oracle-quickstart, GB200: an all-to-all of 128 GPUs in two racks over RoCE, 4 GiB in 48.1 ms.
+  const auto table = rows({"all_to_all", "--cluster", R"({"node": {"extends": "gb200-tray", "nvlink_domain_nodes": 16}, "nodes": 32, "fabric": "roce-400g-rail"})", "--sizes", "4G"});
+  CHECK(table[0].at("time_us").as_double() == Approx(48079).epsilon(0.12));
+}
+
 TEST_CASE("a scenario is a cluster too, ranks may be fewer, and NCCL's version decides its tables") {
   const Folder folder;
   const std::string job = folder.write("job.json", orrery::test::kSmall);
@@ -79,7 +111,7 @@ TEST_CASE("the table has one line a size under nccl-tests' first columns") {
   while (std::getline(lines, line)) all.push_back(line);
   REQUIRE(all.size() == 7);
   CHECK(all[0] == "# all_reduce on 8 ranks of 1 x dgx-h100, NCCL 2.27.3; predicted, out of place");
-  CHECK(all[1] == "#         size         count      time    algbw    busbw  algorithm, protocol, channels, limit, origin");
+  CHECK(all[1] == "#         size         count      time    algbw    busbw  algorithm, protocol, channels, limit, origin; nearest measured (B, us, GB/s)");
   CHECK(all[3].starts_with("       1048576        262144"));
   CHECK(all[6].starts_with("# average bus bandwidth "));
 }

@@ -59,7 +59,7 @@ Times predicted(const std::string& cluster, const std::string& sizes) {
   return times;
 }
 
-const std::string kAlps = R"({"node": "alps-gh200", "nodes": 2, "fabric": {"extends": "roce-200g-rail", "kind": "slingshot"}})";
+const std::string kAlps = R"({"node": "alps-gh200", "nodes": 2, "fabric": "slingshot-200g"})";
 const std::string kTwo = R"({"node": "dgx-h100", "nodes": 2, "fabric": "infiniband-ndr-rail"})";
 
 }  // namespace
@@ -111,7 +111,8 @@ TEST_CASE("a fault that was put into the cluster is found again, first of all") 
     CHECK(c.at("hypotheses").items().front().at("error").as_double() < 0.01);
     double sum = 0;
     for (const auto& h : c.at("hypotheses").items()) sum += h.at("likelihood").as_double();
-    CHECK(sum == Approx(1));
+    CHECK(c.at("unexplained").as_double() > 0);
+    CHECK(sum + c.at("unexplained").as_double() == Approx(1));
   }
 }
 

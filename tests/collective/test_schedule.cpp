@@ -121,15 +121,36 @@ TEST_CASE("every algorithm leaves every rank with every contribution exactly onc
   CHECK(cases > 200);
 }
 
-TEST_CASE("an all-to-all moves each ordered pair's part once, to the rank it is for") {
-  for (const int n : {2, 3, 8, 16}) {
-    const Schedule s = schedule(Kind::kAllToAll, Algorithm::kPairs, shape_of(1, n));
-    std::set<std::pair<int, int>> pairs;
-    for (const Step& t : s.steps) {
-      CHECK(t.chunk == t.to);
-      CHECK(pairs.insert({t.from, t.to}).second);
+TEST_CASE("an all-to-all moves each ordered pair's part once, to the rank it is for, through relays or not") {
+  for (const auto& [nodes, per_node] : {std::pair{1, 2}, {1, 3}, {1, 8}, {1, 16}, {2, 1}, {5, 1}, {2, 2}, {3, 4}, {4, 8}}) {
+    CAPTURE(nodes, per_node);
+    const Schedule s = schedule(Kind::kAllToAll, Algorithm::kPairs, shape_of(nodes, per_node));
+    const int n = s.ranks;
+    std::vector<std::multiset<std::pair<int, int>>> held(static_cast<std::size_t>(n));  // [rank]: (receiver, sender) of the parts it has
+    for (int from = 0; from < n; ++from) {
+      for (int to = 0; to < n; ++to) held[static_cast<std::size_t>(from)].insert({to, from});
     }
-    CHECK(pairs.size() == static_cast<std::size_t>(n * (n - 1)));
+    for (std::size_t i = 0; i < s.steps.size();) {
+      const auto before = held;
+      std::map<std::pair<int, int>, int> sent;  // (who, for whom): how many parts went this step
+      const int now = s.steps[i].step;
+      for (; i < s.steps.size() && s.steps[i].step == now; ++i) {
+        const Step& t = s.steps[i];
+        const auto& had = before[static_cast<std::size_t>(t.from)];
+        auto part = had.lower_bound({t.chunk, 0});
+        std::advance(part, sent[{t.from, t.chunk}]++);
+        REQUIRE(part != had.end());
+        REQUIRE(part->first == t.chunk);  // nobody sends what it does not have
+        auto& own = held[static_cast<std::size_t>(t.from)];
+        own.erase(own.find(*part));
+        held[static_cast<std::size_t>(t.to)].insert(*part);
+      }
+    }
+    for (int rank = 0; rank < n; ++rank) {
+      std::multiset<std::pair<int, int>> due;
+      for (int from = 0; from < n; ++from) due.insert({rank, from});
+      CHECK(held[static_cast<std::size_t>(rank)] == due);
+    }
   }
 }
 

@@ -12,6 +12,7 @@ struct Target {
   std::string gpu;           ///< catalogue name, "h100-sxm5-80gb"
   std::string architecture;  ///< "Hopper"
   std::string fabric;        ///< catalogue name; "" where the job has none
+  std::string fabric_kind{}; ///< its technology: "efa"
 };
 
 struct Selected {
@@ -21,7 +22,7 @@ struct Selected {
 };
 
 /// How well a profile covers a target: -1 not at all; else 4 x GPU (0 any, 1 architecture, 2 part family, 3 the part) + fabric (0 any, 1
-/// family, 2 the fabric). A family is a name up to a dash: "h100" of "h100-pcie-80gb", "infiniband-ndr" of "infiniband-ndr-rail".
+/// family or technology, 2 the fabric). A family is a name up to a dash: "h100" of "h100-pcie-80gb", "infiniband-ndr" of "infiniband-ndr-rail".
 int match(const Profile& profile, const Target& target);
 
 /// The best of `profiles` last: by match, then provenance (measured, published, datasheet), then name. Those that do not match are dropped.

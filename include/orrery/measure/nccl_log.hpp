@@ -27,6 +27,7 @@ struct NcclTable {
   std::string label;         ///< what stands before the size on each row, where something does ("2", "0:")
   std::int64_t ranks = 0;    ///< 0: neither the list of ranks nor the ratio of the columns decides
   std::int64_t nodes = 0;    ///< distinct hosts of a complete list of ranks; 0: unknown
+  std::int64_t gpus_per_thread = 1;  ///< nccl-tests -g: whose kernels one thread of the host launches
   std::string gpu;           ///< "NVIDIA H100 80GB HBM3"; empty: not listed
   std::string version;       ///< NCCL's, "2.28.7"; empty: not printed
   std::vector<NcclRow> rows; ///< at least one

@@ -41,7 +41,7 @@ struct Hypothesis {
   std::string text;        ///< for people
   std::vector<document::Override> change;
   double error = 0;        ///< mean of |ln(measured / predicted under it)|
-  double likelihood = 0;   ///< of those tried, nothing wrong included; they sum to 1
+  double likelihood = 0;   ///< nothing wrong included; with Comparison::unexplained they sum to 1
 };
 
 struct Comparison {
@@ -49,13 +49,14 @@ struct Comparison {
   std::vector<HealthRange> ranges;
   bool sick = false;                   ///< two sizes in a row are, or the only ones
   std::vector<Hypothesis> hypotheses;  ///< likeliest first; "as_described" is one of them
+  double unexplained = 0;              ///< share of what was not tried
 };
 
 /// The scenario with overrides on top.
 using Variant = std::function<Result<document::Document>(std::span<const document::Override>)>;
 
-/// points: ascending in bytes, at least one. Hypotheses that the cluster cannot have (a quarter of one NIC) are not tried; they are weighed only
+/// query: kind, ranks and launches; its sizes are those of points. points: ascending in bytes, at least one. Hypotheses that the cluster cannot have (a quarter of one NIC) are not tried; they are weighed only
 /// where the cluster is sick. Diagnostics: the prediction's.
-Result<Comparison> compare(collective::Kind kind, std::int64_t ranks, std::span<const MeasuredPoint> points, const Variant& variant);
+Result<Comparison> compare(simulate::CollectiveQuery query, std::span<const MeasuredPoint> points, const Variant& variant);
 
 }  // namespace orrery::search

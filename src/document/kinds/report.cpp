@@ -57,11 +57,12 @@ const Type& report_type() {
 const Type& collective_table_type() {
   static const Type type = open_object(document("collective-table", {
       rows("rows", "one per size", {word("kind", "kind"), count("ranks", "members"), count("nodes", "nodes"), num("bytes", "as nccl-tests counts"), num("time_us", "predicted"), num("low_us", "band"), num("high_us", "band"), num("algbw_gb_per_s", "bytes over time"), num("busbw_gb_per_s", "what a link carries"),
-          word("algorithm", "NCCL's"), word("protocol", "NCCL's"), count("channels", "NCCL's"), word("limited_by", "the slowest resource"), word("origin", "of the time")}),
+          word("algorithm", "NCCL's"), word("protocol", "NCCL's"), count("channels", "NCCL's"), word("limited_by", "the slowest resource"), word("origin", "of the time"),
+          member("nearest", open_object({num("bytes", "size"), num("time_us", "measured"), num("busbw_gb_per_s", "measured"), word("origin", "how it is known")}), "the measurement of this kind, ranks and domains that is nearest in size")}),
       member("comparison", array(open_object({word("file", "the log"), count("ranks", "members"), flag("sick", "two sizes in a row are far too slow"),
           member("rows", array(open_object({num("bytes", "size"), num("measured_us", "of the log"), num("predicted_us", "of the cluster as described"), num("ratio", "measured over predicted"), word("health", "healthy, doubtful or sick"), flag("stalled", "larger messages took less time")})), "one per size"),
           member("ranges", array(open_object({num("first_bytes", "smallest size"), num("last_bytes", "largest size"), num("ratio", "mean of measured over predicted"), word("health", "healthy, doubtful or sick"), flag("stalled", "larger messages took less time")})), "neighbouring sizes in one state"),
-          member("hypotheses", array(open_object({word("name", "stable name"), word("text", "for people"), num("likelihood", "among those tried"), num("error", "mean of |ln(measured / predicted under it)|"), member("change", array(open_object({word("path", "into the scenario"), word("value", "JSON")})), "what is different")})), "likeliest first, where sick")})), "with --compare: each table of the log"),
+          member("hypotheses", array(open_object({word("name", "stable name"), word("text", "for people"), num("likelihood", "share; with unexplained they sum to 1"), num("error", "mean of |ln(measured / predicted under it)|"), member("change", array(open_object({word("path", "into the scenario"), word("value", "JSON")})), "what is different")})), "likeliest first, where sick"), num("unexplained", "share of what was not tried")})), "with --compare: each table of the log"),
   }));
   return type;
 }
