@@ -22,6 +22,8 @@ orrery_need(CLI11 libcli11-dev)
 orrery_header(orrery_expected tl/expected.hpp libexpected-dev)
 find_package(Threads REQUIRED)
 orrery_header(orrery_boost boost/math/distributions/normal.hpp libboost-dev)  # distributions of the calibration gate
+orrery_header(orrery_pugixml pugixml.hpp libpugixml-dev)  # NCCL's topology files
+find_library(PUGIXML_LIBRARY pugixml REQUIRED)
 orrery_need(Ceres libceres-dev)  # robust least squares of the module fit
 
 # OpenBLAS is optional: with it "orrery calibrate run" measures the host.

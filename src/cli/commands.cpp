@@ -31,7 +31,8 @@ constexpr Command kCommands[] = {
     {"validate", "published runs: predicted against measured"},
     {"run", "a whole training run: days, price, energy, goodput"},
     {"plan-capacity", "how many GPUs a deadline or a budget needs"},
-    {"import", "other tools' configurations, traces and topologies"},
+    {"import", "topologies that machines print, as node and fabric files",
+     "import topo.txt --gpu h100-sxm5-80gb -o node.json", make_import},
     {"report", "compare, flatten or print reports"},
     {"completion", "completions for a shell"},
 };
