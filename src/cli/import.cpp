@@ -27,7 +27,9 @@ class Import : public Verb {
   }
 
   int run(Streams& s) override {
-    if (same_file(target_, file_)) return usage_error(s, fmt::format("-o {} would write over what it imports", target_));
+    if (same_file(target_, file_)) return usage_error(s, fmt::format("-o {} would replace what it imports", target_));
+    if (same_file(output_.json, file_)) return usage_error(s, fmt::format("--json {} would replace what it imports", output_.json));
+    if (same_file(output_.json, target_)) return usage_error(s, fmt::format("-o and --json both write {}", target_));
     const auto text = document::read_file(file_);
     if (!text) return refused(s, text.error());
     if (options_.name.empty()) options_.name = std::filesystem::path(file_).stem().string();
