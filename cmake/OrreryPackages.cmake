@@ -26,6 +26,8 @@ orrery_header(orrery_muparserx muparserx/mpParser.h libmuparserx-dev)  # constra
 find_library(MUPARSERX_LIBRARY muparserx REQUIRED)
 target_link_libraries(orrery_muparserx INTERFACE ${MUPARSERX_LIBRARY})
 orrery_header(orrery_boost boost/math/distributions/normal.hpp libboost-dev)  # distributions of the calibration gate
+orrery_header(orrery_pugixml pugixml.hpp libpugixml-dev)  # NCCL's topology files
+find_library(PUGIXML_LIBRARY pugixml REQUIRED)
 orrery_need(Ceres libceres-dev)  # robust least squares of the module fit
 
 # OpenBLAS is optional: with it "orrery calibrate run" measures the host.

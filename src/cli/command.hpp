@@ -36,6 +36,7 @@ std::unique_ptr<Verb> make_model();
 std::unique_ptr<Verb> make_collective();
 std::unique_ptr<Verb> make_calibrate();
 std::unique_ptr<Verb> make_schema();
+std::unique_ptr<Verb> make_import();
 std::unique_ptr<Verb> make_doctor();
 
 }  // namespace orrery::cli

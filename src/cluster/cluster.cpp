@@ -42,6 +42,10 @@ LinkId Cluster::spine_link(std::int64_t spine, std::int64_t up, bool inbound) co
   return LinkId{static_cast<std::uint32_t>(layout_.spine_first + 2 * pair + (inbound ? 1 : 0))};
 }
 
+LinkId Cluster::switch_link(std::int64_t cable, bool inbound) const {
+  return LinkId{static_cast<std::uint32_t>(layout_.switch_first + 2 * cable + (inbound ? 1 : 0))};
+}
+
 void Cluster::lay_out() {
   Layout& l = layout_;
   l.ports = has_ports(node_.scale_up_kind);
@@ -62,6 +66,7 @@ void Cluster::lay_out() {
   l.per_node = offset;
   l.leaf_first = nodes_ * l.per_node;
   l.spine_first = l.leaf_first;
+  l.switch_first = l.leaf_first;
   if (tree_ && tree_->tiers > 1) l.spine_first += 2 * tree_->leaves * (l.pooled ? 1 : tree_->up);
 }
 
@@ -81,7 +86,9 @@ void Cluster::fill_links() {
   // Without peer access every byte is copied through host memory, which is slower than the slot (host_bounce).
   put(l.pcie, gpus_per_node_, LinkKind::kPcie, node_.peer_to_peer ? node_.pcie : least(node_.pcie, node_.host_bounce));
   put(l.uplink, node_.pcie_switches, LinkKind::kPcieUplink, node_.pcie_uplink);
-  if (fabric_) put(l.nic, nics_per_node_, LinkKind::kNic, least(node_.nic, fabric_->link) * fabric_->efficiency);
+  // A torus joins the NICs themselves: a NIC puts on its router what all of the router's cables take.
+  const bool torus = fabric_ && fabric_->topology == Topology::kTorus;
+  if (fabric_) put(l.nic, nics_per_node_, LinkKind::kNic, (torus ? node_.nic : least(node_.nic, fabric_->link)) * fabric_->efficiency);
   if (node_.numa_domains > 1) put(l.host, node_.numa_domains, LinkKind::kHost, node_.numa_link);
   if (node_.c2c.value() > 0) put(l.c2c, node_.numa_domains, LinkKind::kC2c, node_.c2c);
   if (node_.drive_read.value() > 0) {
@@ -104,7 +111,7 @@ void Cluster::fill_links() {
     links_.insert(links_.end(), one.begin(), one.end());
     for (std::int64_t i = 0; i < l.per_node; ++i) links_[static_cast<std::size_t>(n * l.per_node + i)].owner = n;
   }
-  if (!tree_ || tree_->tiers == 1) return;
+  if (!fabric_ || (!switches_ && (!tree_ || tree_->tiers == 1))) return;
   const BytesPerSecond line = fabric_->link * fabric_->efficiency * (fabric_->routing == Routing::kAdaptive ? 1 - fabric_->adaptive_residual : 1);
   const auto put_ups = [this](std::int64_t owners, std::int64_t owner_step, std::int64_t ups, std::int64_t bundle, LinkKind kind, BytesPerSecond cable) {
     for (std::int64_t owner = 0; owner < owners; ++owner) {
@@ -114,6 +121,14 @@ void Cluster::fill_links() {
       }
     }
   };
+  if (switches_) {
+    std::int32_t number = 0;
+    for (const Switches::Cable& c : switches_->cables()) {
+      for (const bool inbound : {false, true}) links_.push_back({LinkKind::kSwitch, inbound, number, line * c.lines, line * c.lines, c.a, c.bundle});
+      ++number;
+    }
+    return;
+  }
   const Tree& t = *tree_;
   if (l.pooled) {
     put_ups(t.leaves, 1, 1, t.up, LinkKind::kLeafUp, line * t.up_rate);
@@ -126,7 +141,7 @@ void Cluster::fill_links() {
 }
 
 Result<Cluster> Cluster::build(const Node& node, std::int64_t nodes, std::optional<std::int64_t> gpus_per_node, const std::optional<Fabric>& fabric,
-                               const std::vector<LinkEvent>& events, std::uint64_t seed, const std::string& file) {
+                               const std::vector<LinkEvent>& events, std::uint64_t seed, const std::string& file, const Placement& placement) {
   if (nodes < 1) return fail(file, "/cluster/nodes", fmt::format("{} nodes hold no job; use 1 or more", nodes));
   const std::int64_t used = gpus_per_node.value_or(node.gpus);
   if (used < 1 || used > node.gpus) {
@@ -137,6 +152,7 @@ Result<Cluster> Cluster::build(const Node& node, std::int64_t nodes, std::option
   c.nodes_ = nodes;
   c.gpus_per_node_ = used;
   c.seed_ = seed;
+  c.gpu_of_rank_ = placement.gpu_of_rank;
   const bool one_domain = nodes <= node.nvlink_domain_nodes;
   if (!fabric && !one_domain) {
     return fail(file, "/cluster/fabric", fmt::format("{} nodes of {} do not share one scale-up domain; name a fabric", nodes, node.name));
@@ -154,7 +170,11 @@ Result<Cluster> Cluster::build(const Node& node, std::int64_t nodes, std::option
     return fail(file, "/cluster/nodes", fmt::format("{} nodes with {} links each are more than the {} links that are simulated; use {} nodes or fewer", nodes,
                                                     c.layout_.per_node, kMaxLinks, kMaxLinks / c.layout_.per_node));
   }
-  if (c.nics_per_node_ > 0) {
+  if (c.nics_per_node_ > 0 && fabric->topology != Topology::kFatTree) {
+    auto switches = Switches::build(*fabric, nodes, c.nics_per_node_, c.layout_.pooled, file);
+    if (!switches) return fail(std::move(switches.error()));
+    c.switches_ = *std::move(switches);
+  } else if (c.nics_per_node_ > 0) {
     auto tree = make_tree(*fabric, nodes, c.nics_per_node_, file);
     if (!tree) return fail(std::move(tree.error()));
     c.tree_ = *tree;
@@ -167,10 +187,11 @@ Result<Cluster> Cluster::build(const Node& node, std::int64_t nodes, std::option
 }
 
 std::int64_t Cluster::gpus_per_domain() const { return gpus_per_node_ * std::min<std::int64_t>(node_.nvlink_domain_nodes, nodes_); }
-std::int64_t Cluster::domain_of(std::int64_t gpu) const { return gpu / gpus_per_node_ / node_.nvlink_domain_nodes; }
+std::int64_t Cluster::domain_of(std::int64_t gpu) const { return place_of(gpu) / gpus_per_node_ / node_.nvlink_domain_nodes; }
 
 LinkId Cluster::scale_up_port(std::int64_t gpu, bool inbound) const {
-  return at(gpu / gpus_per_node_, layout_.ports ? 0 : layout_.pcie, gpu % gpus_per_node_, inbound);
+  const std::int64_t place = place_of(gpu);
+  return at(place / gpus_per_node_, layout_.ports ? 0 : layout_.pcie, place % gpus_per_node_, inbound);
 }
 
 std::int64_t Cluster::nics_per_gpu() const { return std::max(1, node_.nics / node_.gpus); }
@@ -187,12 +208,13 @@ BytesPerSecond Cluster::nic_per_gpu(std::int64_t sharing) const {
   BytesPerSecond rate = nic * (static_cast<double>(nics_per_gpu()) / static_cast<double>(sharing));
   // Every link on the way from GPU 0's socket, switch and slot is shared by the GPUs that hang under it alike.
   Route way;
-  nic_path(way, 0, 0, nics_of(0).front(), true, 1);
+  nic_path(way, 0, 0, nics_at(0).front(), true, 1);
   for (const Hop& hop : way.hops) {
     const Link& link = links_[hop.link.index()];
     std::int64_t sharers = 1;
     if (link.kind == LinkKind::kPcieUplink) {
-      sharers = std::count(node_.gpu_pcie_switch.begin(), node_.gpu_pcie_switch.begin() + gpus_per_node_, link.port);
+      sharers = std::count_if(node_.gpu_pcie_switch.begin(), node_.gpu_pcie_switch.begin() + gpus_per_node_,
+                              [&](int s) { return node_.switch_above_both(s, link.port) == link.port; });
     } else if (link.kind == LinkKind::kHost) {
       sharers = std::count(node_.gpu_numa.begin(), node_.gpu_numa.begin() + gpus_per_node_, link.port);
     } else if (link.kind == LinkKind::kNic) {

@@ -80,6 +80,14 @@ Diagnostics Cluster::apply(const std::vector<LinkEvent>& events, const std::stri
     if (t.kind == LinkKind::kLeafUp) dead_leaf_ups_.push_back({t.owner, t.port});
     if (t.kind == LinkKind::kSpineUp) dead_spine_ups_.push_back({t.owner, t.port});
   }
+  std::vector<std::int32_t> cables;
+  std::string cut;
+  for (const Load* load : failed) {
+    // Of a bundle the other cables remain, and its ways with them.
+    if (load->target.kind == LinkKind::kSwitch && load->target.owner == 1) cables.push_back(load->target.port);
+  }
+  if (switches_) cut = switches_->fail_cables(cables);
+  if (!cut.empty()) problems.push_back({file, failed.back()->last->pointer, fmt::format("{}: {}; give it a capacity above 0", failed.back()->last->link, cut)});
   std::sort(dead_nics_.begin(), dead_nics_.end());
   std::sort(dead_leaf_ups_.begin(), dead_leaf_ups_.end());
   std::sort(dead_spine_ups_.begin(), dead_spine_ups_.end());
@@ -99,8 +107,24 @@ std::string Cluster::no_way_round(const Target& failed) const {
     case LinkKind::kScaleUp: return "a GPU's scale-up port is its only way to its domain";
     case LinkKind::kPcie: return "a root port is its GPU's only way to the host";
     case LinkKind::kPcieUplink: return "a PCIe switch's uplink is its GPUs' only way to the host";
-    case LinkKind::kNic:
-      return count(dead_nics_, failed.owner, failed.owner) == nics_per_node_ ? fmt::format("node {} has no other NIC in use", failed.owner) : "";
+    case LinkKind::kSwitch: return "";  // Switches::fail_cables has looked at all of them
+    case LinkKind::kNic: {
+      if (count(dead_nics_, failed.owner, failed.owner) == nics_per_node_) return fmt::format("node {} has no other NIC in use", failed.owner);
+      if (!tree_ || tree_->planes == 1) return "";
+      // Two nodes need a plane that works at both: a node that lost nothing has them all.
+      const auto plane_works = [&](std::int64_t node, std::int64_t plane) {
+        for (std::int64_t nic = plane; nic < nics_per_node_; nic += tree_->planes) {
+          if (!std::binary_search(dead_nics_.begin(), dead_nics_.end(), Dead{node, static_cast<std::int32_t>(nic)})) return true;
+        }
+        return false;
+      };
+      for (const Dead& other : dead_nics_) {
+        bool meet = other.owner == failed.owner;
+        for (std::int64_t plane = 0; plane < tree_->planes && !meet; ++plane) meet = plane_works(failed.owner, plane) && plane_works(other.owner, plane);
+        if (!meet) return fmt::format("nodes {} and {} have no plane left in common", failed.owner, other.owner);
+      }
+      return "";
+    }
     default: break;
   }
   // Cable j of every leaf of a pod ends at the same spine, so two leaves meet where both their cables j work. Only those leaves matter that
@@ -118,6 +142,7 @@ std::string Cluster::no_way_round(const Target& failed) const {
     return std::binary_search(list.begin(), list.end(), Dead{owner, static_cast<std::int32_t>(port)});
   };
   const auto meet = [&](std::int64_t a, std::int64_t b) {
+    if (t.plane_of(a) != t.plane_of(b)) return true;  // nothing goes from one plane to another
     const bool core = t.tiers_between(a, b) == 3;
     const std::int64_t pod_a = t.pod_of(a) * t.spines, pod_b = t.pod_of(b) * t.spines;
     const std::int64_t lost = count(dead_leaf_ups_, a, a) + count(dead_leaf_ups_, b, b) +

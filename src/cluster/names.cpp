@@ -1,5 +1,7 @@
 // Links by name, and names of links (design 5.5). The name of a pooled bundle is its first cable's.
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -34,7 +36,7 @@ std::optional<std::vector<Step>> split(std::string_view name) {
   }
 }
 
-constexpr std::string_view kShapes = "links are named node{i}/gpu{j}/nvlink, node{i}/pcie{k}, node{i}/nic{j}, leaf{i}/up{j} and spine{i}/up{j}";
+constexpr std::string_view kShapes = "links are named node{i}/gpu{j}/nvlink, node{i}/pcie{k}, node{i}/nic{j}, leaf{i}/up{j}, spine{i}/up{j} and switch{i}/to{j}";
 
 }  // namespace
 
@@ -50,6 +52,7 @@ std::string_view to_string(LinkKind k) {
     case LinkKind::kPeer: return "peer";
     case LinkKind::kC2c: return "c2c";
     case LinkKind::kDrives: return "drives";
+    case LinkKind::kSwitch: return "switch";
   }
   return "";
 }
@@ -69,8 +72,22 @@ std::string Cluster::name(LinkId id) const {
     case LinkKind::kPeer: return fmt::format("node{}/gpu{}/peer{}:out", l.owner, l.port / gpus_per_node_, l.port % gpus_per_node_);
     case LinkKind::kLeafUp: return fmt::format("leaf{}/up{}:{}", l.owner, l.port, way);
     case LinkKind::kSpineUp: return fmt::format("spine{}/up{}:{}", l.owner, l.port, way);
+    case LinkKind::kSwitch: {
+      const Switches::Cable& c = switches_->cables()[static_cast<std::size_t>(l.port)];
+      return c.twin == 0 ? fmt::format("switch{}/to{}:{}", c.a, c.b, way) : fmt::format("switch{}/to{}/cable{}:{}", c.a, c.b, c.twin, way);
+    }
   }
   return "";
+}
+
+Result<Cluster::Target> Cluster::find_cable(const LinkEvent& event, std::int64_t a, std::int64_t b, std::int64_t twin, const std::string& file) const {
+  const auto refuse = [&](const std::string& why) { return fail(file, event.pointer, fmt::format("{}: {}", event.link, why)); };
+  if (!switches_) return refuse("this fabric is a tree, whose links are leaf{i}/up{j} and spine{i}/up{j}");
+  const auto narrow = [](std::int64_t n) { return static_cast<std::int32_t>(std::min<std::int64_t>(n, INT32_MAX)); };
+  const std::int32_t cable = switches_->between(narrow(a), narrow(b), narrow(twin));
+  if (cable < 0) return refuse(fmt::format("no such cable among the {} switches", switches_->count()));
+  const Switches::Cable& c = switches_->cables()[static_cast<std::size_t>(cable)];
+  return Target{switch_link(cable, false), 1 / static_cast<double>(c.bundle), LinkKind::kSwitch, c.bundle, cable};
 }
 
 Result<Cluster::Target> Cluster::find(const LinkEvent& event, const std::string& file) const {
@@ -92,6 +109,7 @@ Result<Cluster::Target> Cluster::find(const LinkEvent& event, const std::string&
     return count == 0 ? fmt::format("there is no {} here", what) : fmt::format("{} {} is out of range; 0 to {}", what, number, count - 1);
   };
   const std::int64_t owner = s[0].number, port = s.back().number;
+  if (is({"switch", "to"}) || is({"switch", "to", "cable"})) return find_cable(event, owner, s[1].number, s.size() == 3 ? port : 0, file);
 
   if (is({"leaf", "up"}) || is({"spine", "up"})) {
     const bool leaf = s[0].word == "leaf";

@@ -1,4 +1,6 @@
 // orrery/fabric/1 to a value.
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "cluster/members.hpp"
@@ -26,6 +28,65 @@ bool read_routing(const document::Value& routing, Fabric& f) {
   return f.ecmp_qps >= 1;
 }
 
+void read_dragonfly(const document::Value& doc, Dragonfly& d) {
+  d.groups = integer(doc, "groups");
+  d.routers_per_group = integer(doc, "routers_per_group");
+  d.hosts_per_router = integer(doc, "hosts_per_router");
+  d.spines_per_group = integer(doc, "spines_per_group");
+  d.cables = number(doc, "cables", 1);
+  d.global_cables = integer(doc, "global_cables", 1);
+  d.detour = number(doc, "detour");
+}
+
+/// "" or what is wrong with the listed switches.
+std::string read_graph(const document::Value& doc, SwitchList& g) {
+  g.switches = integer(doc, "switches");
+  const auto& links = doc.at("links").items();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const auto& link = links[i].items();
+    SwitchList::Link l{clamped(static_cast<std::int64_t>(link[0].as_double())), clamped(static_cast<std::int64_t>(link[1].as_double())), link[2].as_double()};
+    if (l.a >= g.switches || l.b >= g.switches || l.a == l.b) return fmt::format("links/{}: a link joins two different switches, 0 to {}", i, g.switches - 1);
+    if (!(l.cables > 0)) return fmt::format("links/{}: a link has cables; use more than 0", i);
+    g.links.push_back(l);
+  }
+  const auto& hosts = doc.at("hosts").items();
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    std::vector<int> of;
+    for (const document::Value& s : hosts[i].items()) {
+      of.push_back(clamped(s.as_int()));
+      if (of.back() >= g.switches) return fmt::format("hosts/{}: there is no switch {}; 0 to {}", i, of.back(), g.switches - 1);
+    }
+    g.hosts.push_back(std::move(of));
+  }
+  return "";
+}
+
+/// What `topology` needs beside it.
+void read_topology(const document::Value& doc, Fabric& f, const std::function<void(const std::string&, std::string)>& refuse) {
+  const std::string word = text(doc, "topology");
+  f.planes = integer(doc, "planes", 1);
+  if (word == "rail_only") f.planes = 0;
+  if (word == "multi_plane" && f.planes < 2) refuse("planes", "a multi-plane fabric has planes; use 2 or more");
+  const auto need = [&](const char* member) {
+    if (doc.at(member).is_null()) refuse(member, fmt::format("topology {} needs it", word));
+    return !doc.at(member).is_null();
+  };
+  if (word == "dragonfly") {
+    f.topology = Topology::kDragonfly;
+    if (need("dragonfly")) read_dragonfly(doc.at("dragonfly"), f.dragonfly);
+  } else if (word == "torus") {
+    f.topology = Topology::kTorus;
+    if (need("torus")) {
+      f.torus.shape = integers(doc.at("torus"), "shape");
+      f.torus.wrap = flag(doc.at("torus"), "wrap", true);
+    }
+  } else if (word == "graph") {
+    f.topology = Topology::kGraph;
+    if (!need("graph")) return;
+    if (std::string why = read_graph(doc.at("graph"), f.graph); !why.empty()) refuse("graph", std::move(why));
+  }
+}
+
 }  // namespace
 
 Result<Fabric> read_fabric(const document::Value& doc, const std::string& file, const std::string& pointer) {
@@ -51,6 +112,7 @@ Result<Fabric> read_fabric(const document::Value& doc, const std::string& file, 
   f.efficiency = number(doc, "efficiency", 1);
   f.host_staged = flag(doc, "host_staged");
   f.default_origin = texts(doc, "unconfirmed");
+  read_topology(doc, f, refuse);
   if (!(f.link.value() > 0)) refuse("link_gbit_per_s", "a link carries something; use more than 0");
   if (!(f.oversubscription > 0)) refuse("oversubscription", "host bytes/s over uplink bytes/s; use 1 or more, or more than 0");
   if (!(f.spine_oversubscription > 0)) refuse("spine_oversubscription", "leaf bytes/s over core bytes/s; use 1 or more, or more than 0");

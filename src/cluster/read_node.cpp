@@ -10,6 +10,9 @@
 namespace orrery::cluster {
 namespace {
 
+/// Boards have two levels of switches, expansion boxes three; a route keeps its way in a fixed array.
+constexpr int kMaxPcieDepth = 7;
+
 struct Reader {
   const document::Value& doc;
   const std::string& file;
@@ -31,6 +34,32 @@ struct Reader {
       } else if (list[i] < 0 || list[i] >= groups) {
         refuse(fmt::format("{}/{}", member, i), fmt::format("there is no {} {}; 0 to {}", group, list[i], groups - 1));
         list[i] = 0;
+      }
+    }
+    return list;
+  }
+
+  /// Stated and of the right length, or a copy of the sockets.
+  std::vector<int> bridges(const std::string& member, const std::vector<int>& numa) const {
+    std::vector<int> list = integers(doc, member);
+    return list.size() == numa.size() ? list : numa;
+  }
+
+  /// A forest: following parents ends at a root port.
+  std::vector<int> parents(int switches) {
+    std::vector<int> list = integers(doc, "pcie_switch_parent");
+    if (static_cast<int>(list.size()) != switches) list.assign(static_cast<std::size_t>(switches), -1);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string member = fmt::format("pcie_switch_parent/{}", i);
+      if (list[i] >= switches) {
+        refuse(member, fmt::format("there is no PCIe switch {}; 0 to {}, or -1 for a root port", list[i], switches - 1));
+        return std::vector<int>(list.size(), -1);
+      }
+      int depth = 0;
+      for (int above = list[i]; above >= 0 && above < switches && depth <= switches; above = list[static_cast<std::size_t>(above)]) ++depth;
+      if (depth > kMaxPcieDepth) {
+        refuse(member, fmt::format("PCIe switch {} hangs {} switches deep, or on itself; use {} at most", i, depth, kMaxPcieDepth));
+        return std::vector<int>(list.size(), -1);
       }
     }
     return list;
@@ -79,6 +108,15 @@ std::optional<ScaleUp> scale_up_kind(const std::string& name) {
 
 }  // namespace
 
+int Node::switch_above_both(int a, int b) const {
+  for (int above_a = a; above_a >= 0; above_a = switch_above(above_a)) {
+    for (int above_b = b; above_b >= 0; above_b = switch_above(above_b)) {
+      if (above_a == above_b) return above_a;
+    }
+  }
+  return -1;
+}
+
 Result<Node> read_node(const document::Value& doc, const std::string& file, const std::string& pointer) {
   if (!doc.is_object()) return fail(file, pointer, "no node is given; name one of the catalogue");
   auto gpu = read_gpu(doc.at("gpu"), file, pointer + "/gpu");
@@ -115,11 +153,14 @@ Result<Node> read_node(const document::Value& doc, const std::string& file, cons
   if (n.pcie_switches > 0 && n.pcie_uplink.value() <= 0) r.refuse("pcie_uplink_gb_per_s", "a PCIe switch needs an uplink; use more than 0");
   n.gpu_pcie_switch = r.mapping("gpu_pcie_switch", n.gpus, n.pcie_switches, "PCIe switch");
   n.nic_pcie_switch = r.mapping("nic_pcie_switch", n.nics, n.pcie_switches, "PCIe switch");
+  n.pcie_switch_parent = r.parents(n.pcie_switches);
   n.numa_domains = std::max(1, integer(doc, "numa_domains", 1));
   n.numa_link = gb_per_s(number(doc, "numa_gb_per_s"));
   if (n.numa_domains > 1 && n.numa_link.value() <= 0) r.refuse("numa_gb_per_s", fmt::format("{} sockets need a link between them; use more than 0", n.numa_domains));
   n.gpu_numa = r.mapping("gpu_numa", n.gpus, n.numa_domains, "socket");
   n.nic_numa = r.mapping("nic_numa", n.nics, n.numa_domains, "socket");
+  n.gpu_host_bridge = r.bridges("gpu_host_bridge", n.gpu_numa);
+  n.nic_host_bridge = r.bridges("nic_host_bridge", n.nic_numa);
   n.peer_to_peer = flag(doc, "peer_to_peer", true);
   n.host_bounce = gb_per_s(number(doc, "host_bounce_gb_per_s", n.pcie.value() / 1e9));
 

@@ -39,7 +39,7 @@ std::int64_t below(std::uint64_t bits, std::int64_t n) {
 
 }  // namespace
 
-std::vector<std::int32_t> Cluster::nics_of(std::int64_t gpu) const {
+std::vector<std::int32_t> Cluster::nics_at(std::int64_t gpu) const {
   const std::int64_t node = gpu / gpus_per_node_, local = gpu % gpus_per_node_;
   const std::int64_t first = local * node_.nics / node_.gpus;
   const auto dead = [&](std::int64_t nic) {
@@ -64,43 +64,48 @@ std::vector<std::int32_t> Cluster::nics_of(std::int64_t gpu) const {
   return {static_cast<std::int32_t>(best)};
 }
 
-std::int32_t Cluster::nic_of(std::int64_t gpu) const { return nics_of(gpu).front(); }
+std::int32_t Cluster::nic_of(std::int64_t gpu) const { return nics_at(place_of(gpu)).front(); }
 
 void Cluster::pcie_path(Route& r, std::int64_t node, std::int64_t from_gpu, std::int64_t to_gpu) const {
   const auto a = static_cast<std::size_t>(from_gpu), b = static_cast<std::size_t>(to_gpu);
   const int switch_a = node_.gpu_pcie_switch[a], switch_b = node_.gpu_pcie_switch[b], numa_a = node_.gpu_numa[a], numa_b = node_.gpu_numa[b];
-  const bool below_one_switch = switch_a >= 0 && switch_a == switch_b && node_.peer_to_peer;
+  const int top = node_.peer_to_peer ? node_.switch_above_both(switch_a, switch_b) : -1;  // below it peers meet
+  const bool below_one_switch = top >= 0;
   const double share = !below_one_switch && node_.peer_to_peer && node_.cpu_vendor == "intel" ? kIntelRootOverhead : 1;
   r.latency += kPcieLatency;
   r.hops.push_back({at(node, layout_.pcie, from_gpu, false), switch_a < 0 ? share : 1});
-  if (!below_one_switch) {
-    if (switch_a >= 0) r.hops.push_back({at(node, layout_.uplink, switch_a, false), share});
-    if (numa_a != numa_b) {
-      r.hops.push_back({at(node, layout_.host, numa_a, false), share});
-      r.hops.push_back({at(node, layout_.host, numa_b, true), share});
-    }
-    if (switch_b >= 0) r.hops.push_back({at(node, layout_.uplink, switch_b, true), share});
+  for (int s = switch_a; s >= 0 && s != top; s = node_.switch_above(s)) {
+    r.hops.push_back({at(node, layout_.uplink, s, false), share});
   }
+  if (!below_one_switch && numa_a != numa_b) {
+    r.hops.push_back({at(node, layout_.host, numa_a, false), share});
+    r.hops.push_back({at(node, layout_.host, numa_b, true), share});
+  }
+  const std::size_t first_down = r.hops.size();
+  for (int s = switch_b; s >= 0 && s != top; s = node_.switch_above(s)) {
+    r.hops.push_back({at(node, layout_.uplink, s, true), share});
+  }
+  std::reverse(r.hops.begin() + static_cast<std::ptrdiff_t>(first_down), r.hops.end());
   r.hops.push_back({at(node, layout_.pcie, to_gpu, true), switch_b < 0 ? share : 1});
 }
 
 void Cluster::nic_path(Route& r, std::int64_t node, std::int64_t gpu, std::int32_t nic, bool leaving, double share) const {
   const auto g = static_cast<std::size_t>(gpu), n = static_cast<std::size_t>(nic);
   const int gpu_switch = node_.gpu_pcie_switch[g], nic_switch = node_.nic_pcie_switch[n], gpu_numa = node_.gpu_numa[g], nic_numa = node_.nic_numa[n];
-  const bool direct = node_.peer_to_peer && !fabric_->host_staged && gpu_switch >= 0 && gpu_switch == nic_switch;
-  // From the GPU outwards when leaving; the same links, in their other direction and order, when arriving. At most six of them: host link,
-  // uplink, two socket links, uplink, NIC.
-  std::array<LinkId, 6> way;
+  const int top = node_.peer_to_peer && !fabric_->host_staged ? node_.switch_above_both(gpu_switch, nic_switch) : -1;
+  // From the GPU outwards when leaving; the same links, in their other direction and order, when arriving: host link, uplinks of at most
+  // eight switches (read_node), two socket links, uplinks, NIC.
+  std::array<LinkId, 20> way;
   std::size_t n_way = 0;
   way[n_way++] = at(node, layout_.pcie, gpu, !leaving);
-  if (!direct) {
-    if (gpu_switch >= 0) way[n_way++] = at(node, layout_.uplink, gpu_switch, !leaving);
-    if (gpu_numa != nic_numa) {
-      way[n_way++] = at(node, layout_.host, gpu_numa, !leaving);
-      way[n_way++] = at(node, layout_.host, nic_numa, leaving);
-    }
-    if (nic_switch >= 0) way[n_way++] = at(node, layout_.uplink, nic_switch, leaving);
+  for (int s = gpu_switch; s >= 0 && s != top; s = node_.switch_above(s)) way[n_way++] = at(node, layout_.uplink, s, !leaving);
+  if (top < 0 && gpu_numa != nic_numa) {
+    way[n_way++] = at(node, layout_.host, gpu_numa, !leaving);
+    way[n_way++] = at(node, layout_.host, nic_numa, leaving);
   }
+  const auto down = static_cast<std::ptrdiff_t>(n_way);
+  for (int s = nic_switch; s >= 0 && s != top; s = node_.switch_above(s)) way[n_way++] = at(node, layout_.uplink, s, leaving);
+  std::reverse(way.begin() + down, way.begin() + static_cast<std::ptrdiff_t>(n_way));
   way[n_way++] = at(node, layout_.nic, nic, !leaving);
   for (std::size_t i = 0; i < n_way; ++i) add(r, way[leaving ? i : n_way - 1 - i], share);
 }
@@ -146,7 +151,20 @@ void Cluster::cable_path(Route& r, std::int64_t from_leaf, std::int64_t to_leaf,
   add(r, leaf_link(to_leaf, up, true), share);
 }
 
+void Cluster::switch_path(Route& r, std::int64_t from_node, std::int32_t from_nic, std::int64_t to_node, std::int32_t to_nic, double share, std::uint64_t draw) const {
+  const std::int32_t from = switches_->switch_of(from_node, from_nic), to = switches_->switch_of(to_node, to_nic);
+  const std::int64_t place = from_node * nics_per_node_ + from_nic;
+  const int qps = fabric_->routing == Routing::kEcmp ? fabric_->ecmp_qps : 1;
+  for (int qp = 0; qp < qps; ++qp) {
+    const std::uint64_t bits = qps > 1 || draw != 0 ? random_bits(draw, "ecmp path", static_cast<std::uint64_t>(place * qps + qp)) : 0;
+    const Switches::Way way = switches_->way(from, to, place, bits);
+    for (const Switches::Hop& hop : way.hops) add(r, switch_link(hop.cable, !hop.forward), share / qps * hop.share);
+    r.switch_tiers = std::max(r.switch_tiers, way.switches);
+  }
+}
+
 void Cluster::fabric_path(Route& r, std::int64_t from_node, std::int32_t from_nic, std::int64_t to_node, std::int32_t to_nic, double share, std::uint64_t draw) const {
+  if (switches_) return switch_path(r, from_node, from_nic, to_node, to_nic, share, draw);
   const Tree& t = *tree_;
   const std::int64_t from_leaf = t.leaf_of(from_node, from_nic), to_leaf = t.leaf_of(to_node, to_nic);
   const int tiers = t.tiers_between(from_leaf, to_leaf);
@@ -169,48 +187,105 @@ void Cluster::fabric_path(Route& r, std::int64_t from_node, std::int32_t from_ni
   }
 }
 
-Route Cluster::route(std::int64_t from, std::int64_t to, std::uint64_t salt) const {
-  Route r;
-  if (from == to) return r;
+void Cluster::local_path(Route& r, std::int64_t from, std::int64_t to) const {
   const std::int64_t from_node = from / gpus_per_node_, to_node = to / gpus_per_node_, a = from % gpus_per_node_, b = to % gpus_per_node_;
-  if (domain_of(from) == domain_of(to)) {
-    const bool bridged = node_.scale_up_kind == ScaleUp::kBridge && a / 2 == b / 2;
-    if (node_.scale_up_kind == ScaleUp::kMesh && mesh_next_[static_cast<std::size_t>(a * gpus_per_node_ + b)] >= 0) {
-      mesh_path(r, from_node, a, b);
-    } else if (node_.scale_up_kind == ScaleUp::kNvSwitch || bridged) {
-      r.hops = {{at(from_node, 0, a, false), 1}, {at(to_node, 0, b, true), 1}};
-    } else {
-      pcie_path(r, from_node, a, b);
-      return r;
+  const bool bridged = node_.scale_up_kind == ScaleUp::kBridge && a / 2 == b / 2;
+  const std::size_t before = r.hops.size();
+  if (node_.scale_up_kind == ScaleUp::kMesh && mesh_next_[static_cast<std::size_t>(a * gpus_per_node_ + b)] >= 0) {
+    mesh_path(r, from_node, a, b);
+  } else if (node_.scale_up_kind == ScaleUp::kNvSwitch || bridged) {
+    r.hops.push_back({at(from_node, 0, a, false), 1});
+    r.hops.push_back({at(to_node, 0, b, true), 1});
+  } else {
+    pcie_path(r, from_node, a, b);
+    return;
+  }
+  r.latency += kScaleUpLatency * static_cast<double>(std::max<std::size_t>(1, (r.hops.size() - before) / 3));
+}
+
+/// Planes do not meet: what is for a NIC of another plane goes inside the node to a GPU beside a NIC of that plane first, as NCCL does (PXN,
+/// src/graph/paths.cc). A plane that works at both ends is taken, the receiver's own where it does.
+void Cluster::across_planes(Route& r, std::int64_t from, std::int64_t to, std::uint64_t draw) const {
+  const std::int64_t from_node = from / gpus_per_node_, to_node = to / gpus_per_node_;
+  const auto out = nics_at(from), in = nics_at(to);
+  const auto works = [&](std::int64_t node, std::int64_t nic) { return !std::binary_search(dead_nics_.begin(), dead_nics_.end(), Dead{node, static_cast<std::int32_t>(nic)}); };
+  const double share = 1 / static_cast<double>(in.size());
+  const std::int64_t planes = tree_->planes;
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    std::int64_t leave = -1, arrive = in[k];
+    for (std::int64_t turn = 0; turn < planes && leave < 0; ++turn) {
+      const std::int64_t plane = (in[k] + turn) % planes;
+      if (out[k % out.size()] % planes == plane) leave = out[k % out.size()];
+      for (std::int64_t nic = plane; nic < nics_per_node_ && leave < 0; nic += planes) {
+        if (works(from_node, nic)) leave = nic;
+      }
+      if (turn == 0) continue;
+      arrive = -1;
+      for (std::int64_t nic = plane; nic < nics_per_node_ && arrive < 0; nic += planes) {
+        if (works(to_node, nic)) arrive = nic;
+      }
+      if (arrive < 0) leave = -1;
     }
-    r.latency = kScaleUpLatency * static_cast<double>(std::max<std::size_t>(1, r.hops.size() / 3));
+    const auto leaving = static_cast<std::int32_t>(leave), arriving = static_cast<std::int32_t>(arrive);
+    // The GPU beside that NIC, which the job uses: NICs in use are those of GPUs in use.
+    std::int64_t relay = from % gpus_per_node_;
+    if (std::find(out.begin(), out.end(), leaving) == out.end()) relay = std::min(gpus_per_node_ - 1, ceil_div(leave * node_.gpus, node_.nics));
+    if (relay != from % gpus_per_node_) {
+      Route inside;
+      local_path(inside, from, from_node * gpus_per_node_ + relay);
+      for (const Hop& hop : inside.hops) add(r, hop.link, hop.share * share);
+      r.latency = std::max(r.latency, inside.latency);
+    }
+    nic_path(r, from_node, relay, leaving, true, share);
+    fabric_path(r, from_node, leaving, to_node, arriving, share, draw);
+    nic_path(r, to_node, to % gpus_per_node_, arriving, false, share);
+  }
+}
+
+Route Cluster::route(std::int64_t from, std::int64_t to, std::uint64_t salt) const { return from == to ? Route() : between(place_of(from), place_of(to), salt); }
+
+Route Cluster::between(std::int64_t from, std::int64_t to, std::uint64_t salt) const {
+  Route r;
+  const std::int64_t from_node = from / gpus_per_node_, to_node = to / gpus_per_node_, a = from % gpus_per_node_, b = to % gpus_per_node_;
+  if (from_node / node_.nvlink_domain_nodes == to_node / node_.nvlink_domain_nodes) {
+    local_path(r, from, to);
     return r;
   }
   const bool hashed = !layout_.pooled && fabric_->routing != Routing::kStaticRail;
   std::uint64_t draw = hashed ? random_bits(seed_, "ecmp", salt) : 0;
   if (hashed && fabric_->ecmp_per_flow) draw = random_bits(random_bits(draw, "from", static_cast<std::uint64_t>(from)), "to", static_cast<std::uint64_t>(to));
-  // Several NICs a GPU: the k-th sends to the k-th. Where a failure leaves one end fewer, its remaining ones take turns.
   r.hops.reserve(12);
+  // A tier climbed adds two switches, so in a fabric without tiers two more switches count as one.
+  const auto network_latency = [&] {
+    const double tiers = switches_ ? static_cast<double>(r.switch_tiers - 1) / 2 : static_cast<double>(r.switch_tiers - 1);
+    return fabric_->latency_same_leaf + fabric_->latency_per_tier * tiers;
+  };
+  if (tree_ && tree_->planes > 1) {
+    across_planes(r, from, to, draw);
+    r.latency += network_latency();
+    return r;
+  }
+  // Several NICs a GPU: the k-th sends to the k-th. Where a failure leaves one end fewer, its remaining ones take turns.
   if (nics_per_gpu() == 1 && dead_nics_.empty()) {
     const auto out = static_cast<std::int32_t>(a * node_.nics / node_.gpus), in = static_cast<std::int32_t>(b * node_.nics / node_.gpus);
     nic_path(r, from_node, a, out, true, 1);
     fabric_path(r, from_node, out, to_node, in, 1, draw);
     nic_path(r, to_node, b, in, false, 1);
-    r.latency = fabric_->latency_same_leaf + fabric_->latency_per_tier * static_cast<double>(r.switch_tiers - 1);
+    r.latency = network_latency();
     return r;
   }
-  const auto out = nics_of(from), in = nics_of(to);
+  const auto out = nics_at(from), in = nics_at(to);
   const std::size_t lanes = std::max(out.size(), in.size());
   const double share = 1 / static_cast<double>(lanes);
   for (std::size_t k = 0; k < lanes; ++k) nic_path(r, from_node, a, out[k % out.size()], true, share);
   for (std::size_t k = 0; k < lanes; ++k) fabric_path(r, from_node, out[k % out.size()], to_node, in[k % in.size()], share, draw);
   for (std::size_t k = 0; k < lanes; ++k) nic_path(r, to_node, b, in[k % in.size()], false, share);
-  r.latency = fabric_->latency_same_leaf + fabric_->latency_per_tier * static_cast<double>(r.switch_tiers - 1);
+  r.latency = network_latency();
   return r;
 }
 
 Route Cluster::host_route(std::int64_t gpu, bool to_host) const {
-  const std::int64_t node = gpu / gpus_per_node_, local = gpu % gpus_per_node_;
+  const std::int64_t node = place_of(gpu) / gpus_per_node_, local = place_of(gpu) % gpus_per_node_;
   const int pcie_switch = node_.gpu_pcie_switch[static_cast<std::size_t>(local)];
   Route r;
   r.latency = kPcieLatency;
@@ -220,7 +295,7 @@ Route Cluster::host_route(std::int64_t gpu, bool to_host) const {
     return r;
   }
   r.hops.push_back({at(node, layout_.pcie, local, !to_host), 1});
-  if (pcie_switch >= 0) r.hops.push_back({at(node, layout_.uplink, pcie_switch, !to_host), 1});
+  for (int s = pcie_switch; s >= 0; s = node_.switch_above(s)) r.hops.push_back({at(node, layout_.uplink, s, !to_host), 1});
   if (!to_host) std::reverse(r.hops.begin(), r.hops.end());
   return r;
 }

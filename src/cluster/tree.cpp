@@ -24,12 +24,25 @@ double uplink_rate(std::int64_t down, std::int64_t up, double oversubscription) 
 }  // namespace
 
 std::int64_t Tree::leaf_of(std::int64_t node, std::int64_t nic) const {
+  if (planes > 1) {
+    // The plane is a tree of the NICs that each node has in it.
+    Tree one = *this;
+    one.planes = 1;
+    one.nics = nics / planes;
+    return nic % planes * leaves_per_plane + one.leaf_of(node, nic / planes);
+  }
   if (rail_optimised) return node / nodes_per_leaf * nics + nic;
   if (leaves_per_node > 1) return node * leaves_per_node + nic / down;
   return node / nodes_per_leaf;
 }
 
 std::int64_t Tree::place_of(std::int64_t node, std::int64_t nic) const {
+  if (planes > 1) {
+    Tree one = *this;
+    one.planes = 1;
+    one.nics = nics / planes;
+    return one.place_of(node, nic / planes);
+  }
   if (rail_optimised) return node % nodes_per_leaf;
   if (leaves_per_node > 1) return nic % down;
   return node % nodes_per_leaf * nics + nic;
@@ -46,6 +59,22 @@ Result<Tree> make_tree(const Fabric& fabric, std::int64_t nodes, std::int64_t ni
   }
   if (fabric.max_nodes && nodes > *fabric.max_nodes) {
     return fail(file, "/cluster/nodes", fmt::format("{} joins {} nodes and {} are asked for; use fewer nodes or another fabric", fabric.name, *fabric.max_nodes, nodes));
+  }
+  const std::int64_t planes = fabric.planes == 0 ? nics : std::min<std::int64_t>(fabric.planes, nics);
+  if (planes > 1) {
+    if (nics % planes != 0) {
+      return fail(file, "/cluster/fabric/planes", fmt::format("{} NICs of a node cannot be shared evenly among {} planes; use a divisor of {}", nics, planes, nics));
+    }
+    Fabric plane = fabric;
+    plane.planes = 1;
+    auto one = make_tree(plane, nodes, nics / planes, file);
+    if (!one) return one;
+    one->nics = nics;
+    one->planes = planes;
+    one->leaves_per_plane = one->pods * one->leaves_per_pod;  // a last pod that is not full keeps its numbers
+    one->leaves = planes * one->leaves_per_plane;
+    one->pods *= planes;
+    return one;
   }
   Tree t;
   t.radix = fabric.leaf_ports;
@@ -66,7 +95,7 @@ Result<Tree> make_tree(const Fabric& fabric, std::int64_t nodes, std::int64_t ni
     t.nodes_per_leaf = t.down / nics;
     t.leaves = ceil_div(nodes, t.nodes_per_leaf);
   }
-  t.leaves_per_pod = t.leaves;
+  t.leaves_per_pod = t.leaves_per_plane = t.leaves;
   if (t.leaves == 1) return t;
   if (t.leaves <= t.radix) {
     t.tiers = 2;
@@ -79,6 +108,7 @@ Result<Tree> make_tree(const Fabric& fabric, std::int64_t nodes, std::int64_t ni
   t.spine_up_rate = uplink_rate(t.leaves_per_pod, t.spine_up, fabric.spine_oversubscription);
   t.spines = t.up;  // one cable from every leaf of the pod to each of its spines
   t.pods = ceil_div(t.leaves, t.leaves_per_pod);
+  t.leaves_per_plane = t.leaves;
   if (t.pods > t.radix) {  // a core switch has one port for each pod
     return fail(file, "/cluster/nodes",
                 fmt::format("{} nodes with {} NICs need {} leaves, and three tiers of {}-port switches join {}; use fewer nodes or larger switches (leaf_ports)",

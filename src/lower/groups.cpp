@@ -56,6 +56,8 @@ std::int64_t most_per_nic(std::span<const std::uint32_t> gpus, const World& worl
 GroupLayout lay_out(std::vector<std::uint32_t> members, const World& world) {
   GroupLayout g;
   g.members = std::move(members);
+  // A placement may part neighbours: a domain's members stand together here, as NCCL orders its rings by node.
+  std::stable_sort(g.members.begin(), g.members.end(), [&](std::uint32_t a, std::uint32_t b) { return world.cluster.domain_of(a) < world.cluster.domain_of(b); });
   std::int64_t last = -1;
   for (const std::uint32_t m : g.members) {
     const std::int64_t domain = world.cluster.domain_of(m);

@@ -140,6 +140,7 @@ void lower_communicator(std::uint32_t index, const Communicator& communicator, c
     for (const std::size_t g : c.groups) {
       engine::Group& group = out.input.groups[place[g]];
       group.members = layouts[g].members;
+      std::sort(group.members.begin(), group.members.end());
       group.first_transfer = first_transfer;
       group.kind = index;
       for (std::size_t p = 0; p < c.patterns.size(); ++p) {

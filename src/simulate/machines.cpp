@@ -49,6 +49,9 @@ Result<Parts> read_parts(const Value& s, const std::string& file) {
   }
   constexpr std::int64_t kMostGpus = 1 << 20;
   if (parts.gpus > kMostGpus) return fail(file, "/cluster", fmt::format("{} GPUs are more than the {} that one run holds", parts.gpus, kMostGpus));
+  auto placement = cluster::read_placement(in.at("placement"), parts.gpus, parts.nodes, per_node, file, "/cluster/placement");
+  if (!placement) return fail(std::move(placement.error()));
+  parts.placement = std::move(*placement);
   parts.node = std::move(*node);
   parts.fabric = std::move(fabric);
   parts.links = std::move(*links);
@@ -94,10 +97,12 @@ calibration::Network network_of(const Parts& parts, const cluster::Cluster& clus
 }
 
 Result<std::unique_ptr<cluster::Cluster>> build_cluster(const Parts& parts, std::uint64_t seed, const std::string& file) {
-  auto built = cluster::Cluster::build(parts.node, parts.nodes, parts.used, parts.fabric, parts.links, seed, file);
+  auto built = cluster::Cluster::build(parts.node, parts.nodes, parts.used, parts.fabric, parts.links, seed, file, parts.placement);
   if (!built) return fail(built.error());
   auto out = std::make_unique<cluster::Cluster>(std::move(*built));
-  if (!parts.fabric && out->domain_of(parts.gpus - 1) != out->domain_of(0)) {
+  bool one_domain = true;
+  for (std::int64_t r = 1; r < parts.gpus && one_domain && !parts.fabric; ++r) one_domain = out->domain_of(r) == out->domain_of(0);
+  if (!parts.fabric && !one_domain) {
     return fail(file, "/cluster/fabric", fmt::format("{} GPUs span more than one scale-up domain, and no fabric joins them; name one (infiniband-ndr-rail, roce-400g-rail, …)", parts.gpus));
   }
   return out;

@@ -15,6 +15,7 @@ struct Parts {
   cluster::Node node;
   std::optional<cluster::Fabric> fabric;
   std::vector<cluster::LinkEvent> links;
+  cluster::Placement placement;
   std::int64_t nodes = 0, gpus = 0;      ///< gpus: of the job
   std::optional<std::int64_t> used;      ///< GPUs of each node that are used; null: all
 };

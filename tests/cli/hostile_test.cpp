@@ -238,3 +238,28 @@ TEST_CASE("every help fits 100 columns and ends with an example", "[hostile]") {
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
   }
 }
+
+TEST_CASE("topologies that are broken, absurd or hostile are refused in words, and nothing is written", "[hostile]") {
+  const Folder folder;
+  const std::string out = folder.file("node.json");
+  const auto file = [&](const std::string& name, const std::string& text, const std::string& message) {
+    refuses({{{"import", folder.write(name, text), "-o", out}, folder.file(name) + ": " + message}});
+  };
+  file("empty.txt", "", "no topology that is known here: nvidia-smi topo -m, NCCL topology XML, ibnetdiscover, iblinkinfo, Slurm topology.conf");
+  file("wide.txt", "GPU0 GPU1\nGPU0 X NV65\nGPU1 NV65 X\n", "line 2: \"NV65\" is no path; known are X, NV#, PIX, PXB, PHB, NODE, SYS");
+  std::string deep = "<system><cpu>";
+  for (int i = 0; i < 20; ++i) deep += "<pci>";
+  for (int i = 0; i < 20; ++i) deep += "</pci>";
+  file("deep.xml", deep + "</cpu></system>", "line 1: more than 7 bridges deep or 512 devices; this is no machine");
+  file("many.conf", "SwitchName=a Nodes=n[0-99999999]\n", "line 1: \"n[0-99999999]\" is no list of names such as node[01-16,20]");
+  file("square.conf", "SwitchName=a Nodes=a[0-9999]b[0-9999]\n", "line 1: \"a[0-9999]b[0-9999]\" is no list of names such as node[01-16,20]");
+  const std::string good = folder.write("good.txt", "GPU0 GPU1\nGPU0 X PHB\nGPU1 PHB X\n");
+  refuses({
+      {{"import"}, "import: FILE is required"},
+      {{"import", folder.file("missing")}, folder.file("missing") + ": cannot be read: no such file or directory"},
+      {{"import", good, "-o", good}, "-o " + good + " would replace what it imports"},
+      {{"import", good, "--json", good}, "--json " + good + " would replace what it imports"},
+      {{"import", good, "-o", out, "--json", out}, "-o and --json both write " + out},
+  });
+  CHECK_FALSE(std::filesystem::exists(out));
+}

@@ -8,21 +8,23 @@
 
 #include "orrery/base/ids.hpp"
 #include "orrery/cluster/parts.hpp"
+#include "orrery/cluster/placement.hpp"
+#include "orrery/cluster/switches.hpp"
 #include "orrery/cluster/tree.hpp"
 
 namespace orrery::cluster {
 
 /// kScaleUp: a GPU's port to NVSwitch or mesh. kPeer: the cables between two GPUs of a mesh. kPcie: a GPU's host link. kPcieUplink: a PCIe
 /// switch to its root complex. kHost: a socket's link to the others. kLeafUp, kSpineUp: towards spines and cores. kC2c: a host processor's
-/// coherent link to its GPUs. kDrives: the local drives of a node as one, in: writes, out: reads.
-enum class LinkKind : std::uint8_t { kScaleUp, kPcie, kPcieUplink, kNic, kLeafUp, kSpineUp, kHost, kPeer, kC2c, kDrives };
+/// coherent link to its GPUs. kDrives: the local drives of a node as one, in: writes, out: reads. kSwitch: between switches of a fabric that is no tree.
+enum class LinkKind : std::uint8_t { kScaleUp, kPcie, kPcieUplink, kNic, kLeafUp, kSpineUp, kHost, kPeer, kC2c, kDrives, kSwitch };
 std::string_view to_string(LinkKind k);
 
 /// One direction of a link.
 struct Link {
   LinkKind kind = LinkKind::kScaleUp;
   bool inbound = false;            ///< towards the owner's devices
-  std::int32_t port = 0;           ///< GPU, PCIe switch, NIC, socket or uplink number; of kPeer: from GPU x GPUs used + to GPU
+  std::int32_t port = 0;           ///< GPU, PCIe switch, NIC, socket or uplink number; of kPeer: from GPU x GPUs used + to GPU; of kSwitch: the cable
   BytesPerSecond capacity{};       ///< what is left after degradation and background; 0: failed, and no route crosses it
   BytesPerSecond nominal{};        ///< undegraded: what cost and caps are made from
   std::int64_t owner = 0;          ///< node, leaf or spine number
@@ -60,15 +62,18 @@ class Cluster {
   /// scale-up domain. Refuses unknown or out-of-range link names, background >= capacity, a failed link with no way round, more nodes
   /// than the fabric's switches can join.
   static Result<Cluster> build(const Node& node, std::int64_t nodes, std::optional<std::int64_t> gpus_per_node, const std::optional<Fabric>& fabric,
-                               const std::vector<LinkEvent>& events, std::uint64_t seed, const std::string& file);
+                               const std::vector<LinkEvent>& events, std::uint64_t seed, const std::string& file, const Placement& placement = {});
 
   [[nodiscard]] const Node& node() const { return node_; }
   [[nodiscard]] const std::optional<Fabric>& fabric() const { return fabric_; }
   [[nodiscard]] std::int64_t nodes() const { return nodes_; }
   [[nodiscard]] std::int64_t gpus_per_node() const { return gpus_per_node_; }
   [[nodiscard]] std::int64_t nics_per_node() const { return nics_per_node_; }    ///< of the GPUs in use; 0 without a fabric
-  [[nodiscard]] const std::optional<Tree>& tree() const { return tree_; }
-  [[nodiscard]] std::int64_t domain_of(std::int64_t gpu) const;  ///< scale-up domain; gpus are numbered node by node
+  [[nodiscard]] const std::optional<Tree>& tree() const { return tree_; }          ///< of a fat tree
+  [[nodiscard]] const std::optional<Switches>& switches() const { return switches_; }  ///< of any other fabric
+  /// Where a rank's GPU stands, node by node. All functions below take ranks; where no placement is given the two are one.
+  [[nodiscard]] std::int64_t place_of(std::int64_t gpu) const { return gpu_of_rank_.empty() ? gpu : gpu_of_rank_[static_cast<std::size_t>(gpu)]; }
+  [[nodiscard]] std::int64_t domain_of(std::int64_t gpu) const;  ///< scale-up domain
   [[nodiscard]] std::int64_t gpus_per_domain() const;            ///< of a full domain
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
   [[nodiscard]] std::string name(LinkId link) const;             ///< design 5.5, with ":in" or ":out"
@@ -96,7 +101,7 @@ class Cluster {
  private:
   /// Where the links of a node lie, as offsets from node x per_node; two per device (out, in).
   struct Layout {
-    std::int64_t pcie = 0, uplink = 0, nic = 0, host = 0, c2c = 0, drives = 0, peer = 0, per_node = 0, leaf_first = 0, spine_first = 0;
+    std::int64_t pcie = 0, uplink = 0, nic = 0, host = 0, c2c = 0, drives = 0, peer = 0, per_node = 0, leaf_first = 0, spine_first = 0, switch_first = 0;
     bool ports = false, pooled = true;
   };
   struct Dead { std::int64_t owner = 0; std::int32_t port = 0; auto operator<=>(const Dead&) const = default; };
@@ -111,7 +116,13 @@ class Cluster {
   [[nodiscard]] LinkId at(std::int64_t node, std::int64_t offset, std::int64_t device, bool inbound) const;
   [[nodiscard]] LinkId leaf_link(std::int64_t leaf, std::int64_t up, bool inbound) const;
   [[nodiscard]] LinkId spine_link(std::int64_t spine, std::int64_t up, bool inbound) const;
-  [[nodiscard]] std::vector<std::int32_t> nics_of(std::int64_t gpu) const;
+  [[nodiscard]] LinkId switch_link(std::int64_t cable, bool inbound) const;
+  [[nodiscard]] std::vector<std::int32_t> nics_at(std::int64_t place) const;
+  [[nodiscard]] Route between(std::int64_t from, std::int64_t to, std::uint64_t salt) const;
+  void local_path(Route& r, std::int64_t from, std::int64_t to) const;
+  void across_planes(Route& r, std::int64_t from, std::int64_t to, std::uint64_t draw) const;
+  void switch_path(Route& r, std::int64_t from_node, std::int32_t from_nic, std::int64_t to_node, std::int32_t to_nic, double share, std::uint64_t draw) const;
+  Result<Target> find_cable(const LinkEvent& event, std::int64_t a, std::int64_t b, std::int64_t twin, const std::string& file) const;
   void pcie_path(Route& r, std::int64_t node, std::int64_t from_gpu, std::int64_t to_gpu) const;
   void nic_path(Route& r, std::int64_t node, std::int64_t gpu, std::int32_t nic, bool leaving, double share) const;
   void mesh_path(Route& r, std::int64_t node, std::int64_t from_gpu, std::int64_t to_gpu) const;
@@ -121,6 +132,8 @@ class Cluster {
   Node node_;
   std::optional<Fabric> fabric_;
   std::optional<Tree> tree_;
+  std::optional<Switches> switches_;
+  std::vector<std::int64_t> gpu_of_rank_;            ///< empty: rank r is GPU r
   std::int64_t nodes_ = 0, gpus_per_node_ = 0, nics_per_node_ = 0;
   std::vector<Link> links_;
   Layout layout_;

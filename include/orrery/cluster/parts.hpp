@@ -46,6 +46,8 @@ struct Node {
   BytesPerSecond pcie{};            ///< what one GPU's host link carries: min of slot and GPU, times the share that is payload
   BytesPerSecond pcie_uplink{};     ///< the same of one PCIe switch to its root
   std::vector<int> gpu_pcie_switch, nic_pcie_switch;  ///< of every GPU and NIC, as stated or by even division; -1 without switches
+  std::vector<int> pcie_switch_parent;  ///< of every PCIe switch: the switch that it hangs on; -1: a root port
+  std::vector<int> gpu_host_bridge, nic_host_bridge;  ///< root complexes; what stays on one is PHB, not NODE. As the socket unless stated
   int numa_domains = 1;             ///< sockets, in effect: what one crosses on the way to another
   BytesPerSecond numa_link{};       ///< between two of them, per direction
   std::vector<int> gpu_numa, nic_numa;
@@ -63,6 +65,31 @@ struct Node {
   BytesPerSecond c2c{};             ///< coherent link of a host processor to its GPUs, payload; 0: none
   double max_w = 0;
   std::vector<std::string> default_origin;
+
+  /// The PCIe switch that one hangs on, and the nearest that both are or hang on; -1: none, a root port. -1 is no switch.
+  [[nodiscard]] int switch_above(int s) const { return static_cast<std::size_t>(s) < pcie_switch_parent.size() ? pcie_switch_parent[static_cast<std::size_t>(s)] : -1; }
+  [[nodiscard]] int switch_above_both(int a, int b) const;
+};
+
+/// kFatTree: a folded Clos, of one or more planes (tree.hpp). The others: switches.hpp.
+enum class Topology : std::uint8_t { kFatTree, kDragonfly, kTorus, kGraph };
+struct Dragonfly {
+  int groups = 0, routers_per_group = 0, hosts_per_router = 0;
+  int spines_per_group = 0;   ///< 0: the routers of a group are all joined; more: they meet at spines (dragonfly+)
+  double cables = 1;          ///< between two switches of a group, in line rates
+  int global_cables = 1;      ///< from each group to each other
+  double detour = 0;          ///< share of traffic through a third group under adaptive routing
+};
+struct Torus {
+  std::vector<int> shape;     ///< NICs in each dimension, the first counting fastest
+  bool wrap = true;
+};
+/// Switches by number, cables between them, and the switch of every node's NICs.
+struct SwitchList {
+  struct Link { int a = 0, b = 0; double cables = 1; };
+  int switches = 0;
+  std::vector<Link> links;
+  std::vector<std::vector<int>> hosts;  ///< by node: the switch of each NIC; one for all of them
 };
 
 enum class Routing : std::uint8_t { kIdeal, kAdaptive, kEcmp, kStaticRail };
@@ -71,6 +98,11 @@ enum class Routing : std::uint8_t { kIdeal, kAdaptive, kEcmp, kStaticRail };
 struct Fabric {
   std::string name, kind;           ///< "infiniband", "roce", …
   BytesPerSecond link{};
+  Topology topology = Topology::kFatTree;
+  int planes = 1;                   ///< separate trees: NIC j joins plane j mod planes; 0: as many as NICs (rail-only)
+  Dragonfly dragonfly;
+  Torus torus;
+  SwitchList graph;
   bool rail_optimised = false;
   double oversubscription = 1;      ///< of the leaf tier: bytes/s from hosts over bytes/s towards spines
   double spine_oversubscription = 1;  ///< of the tier above, where there are three

@@ -12,11 +12,13 @@ namespace orrery::cluster {
 /// k^3/4 (Al-Fares, Loukissas, Vahdat, SIGCOMM 2008). Oversubscription o moves ports from spines to hosts: k o/(1+o) down, the rest up.
 ///
 ///   rail-optimised: leaf (unit u, rail r) = u x rails + r joins NIC r of the nodes of unit u
+///   planes:         NIC j is in plane j mod planes; the leaves of plane 0 come first, then those of plane 1, …; each plane is a tree by itself
 ///   plain:          a leaf joins all NICs of consecutive nodes; a node with more NICs than a leaf has host ports takes several leaves
 struct Tree {
   std::int64_t radix = 0;
   std::int64_t nodes = 0, nics = 0;       ///< NICs of one node
   bool rail_optimised = false;
+  std::int64_t planes = 1, leaves_per_plane = 0;
   std::int64_t down = 0, up = 0;          ///< ports of a leaf to hosts and to spines
   double up_rate = 1;                     ///< share of the line rate that an uplink carries, so that oversubscription is exact
   std::int64_t leaves = 0, nodes_per_leaf = 0, leaves_per_node = 1;
@@ -28,6 +30,7 @@ struct Tree {
   [[nodiscard]] std::int64_t leaf_of(std::int64_t node, std::int64_t nic) const;
   /// The host port of a NIC under its leaf, 0 … down-1.
   [[nodiscard]] std::int64_t place_of(std::int64_t node, std::int64_t nic) const;
+  [[nodiscard]] std::int64_t plane_of(std::int64_t leaf) const { return leaf / leaves_per_plane; }
   [[nodiscard]] std::int64_t pod_of(std::int64_t leaf) const { return leaf / leaves_per_pod; }
   /// Tiers that a path between two leaves climbs: 1 under one leaf, 2 in one pod, 3 across.
   [[nodiscard]] int tiers_between(std::int64_t leaf_a, std::int64_t leaf_b) const;

@@ -114,12 +114,17 @@ Type cluster() {
           member("max_channels", integer(1, 64), "NCCL_MAX_NCHANNELS").otherwise_text("NCCL's"),
           member("tuner", text(), "tuner plugin").not_built(),
       }), "NCCL's settings"),
-      member("placement", any(), "which ranks stand where").not_built(),
+      member("placement", either({choice({{"packed"}, {"spread"}}), just_one_of({
+          member("plane", integer(1, 1 << 16), "this many ranks a node, in turn (Slurm's plane=n)"),
+          member("nodes", array(integer(0, 1 << 24), 1, 1 << 24), "packed over the nodes in this order (a hostlist)"),
+          member("ranks", array(array(integer(0, 1 << 24), 2, 2), 1, 1 << 24), "[node, GPU] of every rank (a rank file)"),
+      })}), "which ranks stand where: packed node by node (Slurm's block), spread one a node in turn (cyclic)")
+          .otherwise("packed"),
   });
 }
 
 Type event() {
-  const auto link = [] { return member("link", text(), "node{i}/gpu{j}/nvlink, node{i}/pcie{k}, node{i}/nic{j}, leaf{i}/up{j} or spine{i}/up{j}").required(); };
+  const auto link = [] { return member("link", text(), "node{i}/gpu{j}/nvlink, node{i}/pcie{k}, node{i}/nic{j}, leaf{i}/up{j}, spine{i}/up{j} or switch{i}/to{j}").required(); };
   return tagged("kind", {
       {"slow_gpu", {member("rank", integer(0, 1 << 30), "which").required(), member("speed", number(0.001, 1), "all its clocks, over nominal").required()}, "a slow GPU: 0.8 means 25 % longer kernels"},
       {"speed_spread", {member("cv", number(0, 0.3), "coefficient of variation").required()}, "a draw of speed per rank"},
