@@ -39,10 +39,25 @@ else()
   message(STATUS "OpenBLAS not found: the host back end of calibrate run is skipped ('apt-get install libopenblas-dev' brings it)")
 endif()
 
-# CUDA is optional: the module measure uses it where a toolkit stands on the machine. Debian has none.
+# MPI is optional: with it "orrery calibrate run --mpi" measures collectives between processes.
+find_package(MPI QUIET COMPONENTS CXX)
+if(MPI_CXX_FOUND)
+  message(STATUS "MPI ${MPI_CXX_VERSION}: used by the module measure, collectives between processes can be calibrated")
+else()
+  message(STATUS "MPI not found: calibrate run --mpi is skipped ('apt-get install libopenmpi-dev openmpi-bin' brings one)")
+endif()
+
+# CUDA is optional: the module measure uses it where a toolkit stands on the machine. Debian has none. Kernels of its own need nvcc, cuBLASLt and NCCL.
 find_package(CUDAToolkit QUIET)
 if(CUDAToolkit_FOUND)
   message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}: used by the module measure")
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_DIR}/../lib ${CUDAToolkit_LIBRARY_DIR}/../lib64)
+  if(CUDAToolkit_NVCC_EXECUTABLE AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND TARGET CUDA::cublasLt AND NOT ORRERY_SANITIZE)
+    set(ORRERY_CUDA_BACKEND ON)
+  else()
+    message(STATUS "nvcc, cuBLASLt or NCCL not found: the CUDA back end of calibrate run is skipped")
+  endif()
 else()
   message(STATUS "CUDA toolkit not found: skipped; orrery then reports that it sees no devices")
 endif()

@@ -161,6 +161,7 @@ GemmProfile read_gemm(Reader& r, const Value& v, const std::string& at) {
   r.parameter(v, at, "burst_flops", Range::kPositive, g.burst_flops);
   r.parameter(v, at, "l2_fraction", Range::kShare, g.l2_fraction);
   r.parameter(v, at, "l2_bandwidth_factor", Range::kAtLeastOne, g.l2_bandwidth_factor);
+  r.parameter(v, at, "weight_l2_fraction", Range::kExponent, g.weight_l2_fraction);
   r.parameter(v, at, "quantise_us", Range::kNotNegative, g.quantise_us);
   r.parameter(v, at, "quantise_bandwidth", Range::kShare, g.quantise_bandwidth);
   g.residual = r.residual(v, at);

@@ -54,6 +54,7 @@ Value gemm(const GemmProfile& g) {
   w("burst_flops", g.burst_flops, d.burst_flops);
   w("l2_fraction", g.l2_fraction, d.l2_fraction);
   w("l2_bandwidth_factor", g.l2_bandwidth_factor, d.l2_bandwidth_factor);
+  w("weight_l2_fraction", g.weight_l2_fraction, d.weight_l2_fraction);
   w("quantise_us", g.quantise_us, d.quantise_us);
   w("quantise_bandwidth", g.quantise_bandwidth, d.quantise_bandwidth);
   Value::Array tiles;

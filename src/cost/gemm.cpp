@@ -117,12 +117,12 @@ KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, dou
   const double written = outputs * out_bytes * (g.accumulate ? 2 : 1);
   // Activation and output of a small product stay in L2 between the kernels that write and read them; the weight comes from memory. The saving
   // fades from l2_resident to twice that, so that the time stays continuous and rising.
-  double charged = operands + written;
+  double saved = 0;
   if (l2_saving_ > 0 && l2_resident_ > 0) {
     const double passing = m * k * batch * in_bytes + outputs * out_bytes;
-    charged -= passing * l2_saving_ * std::clamp(2 - passing / l2_resident_, 0.0, 1.0);
+    saved = passing * l2_saving_ * std::clamp(2 - passing / l2_resident_, 0.0, 1.0);
   }
-  const double memory = charged / bandwidth;
+  const double memory = (operands + written - saved) / bandwidth;
 
   const double a = best / kMicro, b = memory / kMicro;  // microseconds keep sixth powers far from the ends of double
   const double a3 = a * a * a, b3 = b * b * b;
@@ -130,7 +130,8 @@ KernelTime GemmModel::time(const workload::Gemm& g, const Available& device, dou
   const double modelled = launch_ + std::max(joined, std::max(best, memory));
   if (residual_.empty() || batch > 1) return {modelled, wave};
   // What this shape was measured to take over what the parameters say; still never faster than the device can be.
-  const double roofline = std::max(flops / (g.sparse ? 2 * sm_rate_ : sm_rate_) / device.sms, (m * in_bytes * k + n * b_bytes * k + written) / device.bandwidth);
+  const double least = (operand_bytes > 0 ? operand_bytes : (m * in_bytes + n * b_bytes) * k) + written - saved;
+  const double roofline = std::max(flops / (g.sparse ? 2 * sm_rate_ : sm_rate_) / device.sms, least / device.bandwidth);
   return {std::max(modelled * std::exp(residual_.at({m, n, k})), roofline), wave};
 }
 

@@ -119,8 +119,8 @@ class Solver {
     const std::vector<int> fold = folds_of(p_.group, o_.folds, o_.seed);
     const auto axes = axes_of(p_.extents);
     const std::vector<double> whole = predict(model, out.value, p_.points.size());
-    const Reach reach = o_.residuals ? choose_reach(whole, fold, axes) : Reach{1, 1, 1};
-    if (o_.residuals) out.residual = smooth(residuals(whole, fold, -1), axes, reach);
+    const std::vector<Reach> stages = o_.residuals ? choose_stages(whole, fold, axes) : std::vector<Reach>{};
+    if (o_.residuals) out.residual = smooth(residuals(whole, fold, -1), axes, stages);
     for (int f = 0; f < o_.folds; ++f) {
       std::vector<std::size_t> seen, held;
       for (const std::size_t r : core_)
@@ -130,7 +130,7 @@ class Solver {
       if (held.empty() || seen.size() < kLeastRows) continue;
       const Solution s = minimise(model, p_.log_measured, draw(seen, kMostRows, o_.seed, "fit rows"), out.value, kRefit);
       const std::vector<double> predicted = predict(model, s.parameters, p_.points.size());
-      const calibration::ResidualTable table = o_.residuals ? smooth(residuals(predicted, fold, f), axes, reach) : calibration::ResidualTable{};
+      const calibration::ResidualTable table = o_.residuals ? smooth(residuals(predicted, fold, f), axes, stages) : calibration::ResidualTable{};
       for (const std::size_t i : held) {
         const double measured = std::exp(p_.log_measured[i]);
         out.held_out_parameters.push_back({p_.points[i], std::exp(predicted[i]), measured});
@@ -139,15 +139,23 @@ class Solver {
     }
   }
 
-  /// The reach that predicts two of the folds best. One number per axis from few choices: too little to learn the folds by heart.
-  Reach choose_reach(const std::vector<double>& predicted, const std::vector<int>& fold, const std::array<std::vector<double>, 3>& axes) const {
-    Reach best{0.1, 0.2, 0.3};
+  /// The stages that predict two of the folds best. One of few choices: too little to learn the folds by heart.
+  std::vector<Reach> choose_stages(const std::vector<double>& predicted, const std::vector<int>& fold, const std::array<std::vector<double>, 3>& axes) const {
+    const Reach far{0.5, 0.5, 0.5}, middle{0.3, 0.3, 0.3};
+    std::vector<std::vector<Reach>> choices;
+    for (const Reach& near : {Reach{0.05, 0.1, 0.3}, Reach{0.1, 0.1, 0.3}, Reach{0.1, 0.2, 0.2}, Reach{0.1, 0.3, 0.1}}) {
+      choices.push_back({near});
+      choices.push_back({far, near});
+    }
+    choices.push_back({middle, {0.1, 0.1, 0.3}});
+    choices.push_back({far});
+    std::vector<Reach> best = choices.front();
     double least = INFINITY;
-    for (const Reach& reach : {Reach{0.1, 0.1, 0.3}, Reach{0.1, 0.2, 0.2}, Reach{0.1, 0.3, 0.3}, Reach{0.1, 0.3, 0.1}, Reach{0.2, 0.15, 0.3}, Reach{0.3, 0.5, 0.5}}) {
+    for (const std::vector<Reach>& stages : choices) {
       double sum = 0;
       std::size_t count = 0;
       for (int f = 0; f < std::min(2, o_.folds); ++f) {
-        const auto table = smooth(residuals(predicted, fold, f), axes, reach);
+        const auto table = smooth(residuals(predicted, fold, f), axes, stages);
         for (const std::size_t i : core_) {
           if (fold[i] != f || !p_.table[i]) continue;
           sum += std::abs(p_.log_measured[i] - predicted[i] - table.at(p_.extents[i]));
@@ -156,7 +164,7 @@ class Solver {
       }
       if (count > 0 && sum / static_cast<double>(count) < least) {
         least = sum / static_cast<double>(count);
-        best = reach;
+        best = stages;
       }
     }
     return best;

@@ -27,6 +27,10 @@ std::string refusal(const Point& p, const cluster::Gpu& gpu) {
     const double spread = (quantile(p.time_us, 0.75) - quantile(p.time_us, 0.25)) / calibration::median_us(p);
     if (spread > kNoisy) return "its repetitions spread by more than 15 % between quartiles";
   }
+  // What says something about the machine and nothing about a class that a profile has.
+  if (p.kind == Point::Kind::kStream && p.read_bytes + p.write_bytes == 0) return "a launch alone is not fitted: rows of kernels hold it";
+  if (p.kind == Point::Kind::kStream && (p.stream == "to_host" || p.stream == "from_host")) return "copies over the host's link are not fitted: the node says its rate";
+  if (p.kind == Point::Kind::kCollective && (p.algorithm == "beside_gemm" || p.algorithm.starts_with("copy_"))) return "it is no collective on an idle device";
   double flops = 0;
   std::optional<double> peak;
   if (p.kind == Point::Kind::kGemm) {

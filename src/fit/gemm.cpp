@@ -20,7 +20,7 @@ using calibration::GemmProfile;
 using calibration::Parameter;
 using calibration::Point;
 
-enum At : std::size_t { kEfficiency, kOverhead, kLaunch, kBandwidth, kHardness, kMiddle, kSmall, kSmallest, kClock, kL2Fraction, kL2Factor, kRatio, kQuantise, kQuantiseBandwidth, kCount };
+enum At : std::size_t { kEfficiency, kOverhead, kLaunch, kBandwidth, kHardness, kMiddle, kSmall, kSmallest, kClock, kL2Fraction, kL2Factor, kWeightL2, kRatio, kQuantise, kQuantiseBandwidth, kCount };
 
 /// A tile with the size class of its rate: 0 the best, then kMiddle, kSmall, kSmallest.
 struct MenuTile {
@@ -48,6 +48,7 @@ GemmProfile profile_of(std::span<const double> v, std::size_t menu, bool sustain
   g.sustained_ratio.value = v[kRatio];
   g.l2_fraction.value = v[kL2Fraction];
   g.l2_bandwidth_factor.value = v[kL2Factor];
+  g.weight_l2_fraction.value = v[kWeightL2];
   g.quantise_us.value = v[kQuantise];
   g.quantise_bandwidth.value = v[kQuantiseBandwidth];
   g.layout_nn.value = g.layout_nt_accumulate.value = 1;
@@ -58,13 +59,22 @@ GemmProfile profile_of(std::span<const double> v, std::size_t menu, bool sustain
 }
 
 /// Parameters' starts and bounds. What the data cannot tell keeps its start: bounds that coincide.
-Model model_of(std::size_t menu, const Problem& problem, const cluster::Gpu& gpu, double peak, bool sustained, bool quantised, double hardness, double ratio) {
+/// `launch`: of other rows on this device, where all of these hold a quantisation's start as well: the two cannot be told apart. `burst`: the FLOPs at which
+/// a burst throttles, where they are known: rows at one clock hardly tell throttling from what else long kernels lose, and the depth of sustained clocks is
+/// known against that onset.
+Model model_of(std::size_t menu, const Problem& problem, const cluster::Gpu& gpu, double peak, bool sustained, bool quantised, double hardness, double ratio, const Parameter* launch, const Parameter* burst) {
   Model m;
-  m.start = {0.75, 2.5, 1.5, 0.75, hardness, 0.95, 0.85, 0.65, sustained ? 2.0 : 8.0, 0.5, 1.5, sustained ? 1.15 : ratio, quantised ? 6.0 : 0.0, 0.4};
-  m.low = {0.2, 0, 0, 0.2, 0, 0.3, 0.25, 0.15, sustained ? 0.0 : 3.0, 0.1, 1, sustained ? 1.0 : ratio, 0, 0.1};
-  m.high = {1, 30, 20, 1, 1, 1, 1, 1, sustained ? 5.0 : 14.0, 1, 8, sustained ? 1.4 : ratio, quantised ? 40.0 : 0.0, 1};
+  m.start = {0.75, 2.5, 1.5, 0.75, hardness, 0.95, 0.85, 0.65, sustained ? 2.0 : 8.0, 0.5, 1.5, 0.2, sustained ? 1.15 : ratio, quantised ? 6.0 : 0.0, 0.4};
+  m.low = {0.2, 0, 0, 0.2, 0, 0.3, 0.25, 0.15, sustained ? 0.0 : 3.0, 0.1, 1, 0.02, sustained ? 1.0 : ratio, 0, 0.1};
+  m.high = {1, 30, 20, 1, 1, 1, 1, 1, sustained ? 5.0 : 14.0, 1, 8, 1, sustained ? 1.4 : ratio, quantised ? 40.0 : 0.0, 1};
+  if (burst != nullptr) m.low[kClock] = m.high[kClock] = m.start[kClock] = std::log(burst->value / 1e9);
+  if (launch != nullptr) m.low[kLaunch] = m.high[kLaunch] = m.start[kLaunch] = launch->value;
   if (!quantised) m.low[kQuantiseBandwidth] = m.high[kQuantiseBandwidth] = m.start[kQuantiseBandwidth];
-  if (!(gpu.l2.value() > 0)) m.low[kL2Fraction] = m.high[kL2Fraction] = m.start[kL2Fraction], m.low[kL2Factor] = m.high[kL2Factor] = m.start[kL2Factor] = 1;
+  if (!(gpu.l2.value() > 0)) {
+    m.start[kL2Factor] = 1;
+    m.start[kWeightL2] = 0;
+    for (const At at : {kL2Fraction, kL2Factor, kWeightL2}) m.low[at] = m.high[at] = m.start[at];
+  }
   m.log_predicted = [&problem, &gpu, peak, menu, sustained](std::span<const double> v, std::span<const std::size_t> rows, std::span<double> out) {
     const GemmTimer timer(gpu, peak, profile_of(v, menu, sustained), sustained ? cost::Clocks::kSustained : cost::Clocks::kBurst);
     for (std::size_t i = 0; i < rows.size(); ++i) out[i] = std::log(gemm_us(timer, *problem.points[rows[i]]));
@@ -103,8 +113,12 @@ class GemmFit {
     const std::string name = "gemm/" + dtype_;
     Problem problem = collect(name, main);
     const bool quantised = std::any_of(main.begin(), main.end(), [](const Point* p) { return quantises(*p); });
+    const bool all_quantised = std::all_of(main.begin(), main.end(), [](const Point* p) { return quantises(*p); });
+    const std::optional<Parameter> launch = all_quantised ? launch_of_others() : std::nullopt;
+    const GemmProfile was = known();
+    const Parameter* burst_onset = !at_sustained && was.burst_flops.origin != Origin::kDefault && was.burst_flops.value > 0 ? &was.burst_flops : nullptr;
     for (const double hardness : {0.1, 0.9})
-      for (std::size_t menu = 0; menu < menus().size(); ++menu) problem.models.push_back(model_of(menu, problem, gpu_, peak_, at_sustained, quantised, hardness, known().sustained_ratio.value));
+      for (std::size_t menu = 0; menu < menus().size(); ++menu) problem.models.push_back(model_of(menu, problem, gpu_, peak_, at_sustained, quantised, hardness, was.sustained_ratio.value, launch ? &*launch : nullptr, burst_onset));
     const Outcome o = solve(problem, options_);
     if (!o.determined) {
       out_.notes.push_back(fmt::format("{}: {} points of forward products are too few to fit", name, main.size()));
@@ -112,6 +126,8 @@ class GemmFit {
     }
     report_class(name, o, out_);
     write(o, at_sustained, quantised);
+    if (launch) out_.profile.gemm[dtype_].launch_us = *launch;
+    if (burst_onset != nullptr) out_.profile.gemm[dtype_].burst_flops = was.burst_flops;
     GemmProfile& g = out_.profile.gemm[dtype_];
     clocks(g, at_sustained ? burst : sustained, !at_sustained, name);
     layouts(g, others, at_sustained);
@@ -125,6 +141,13 @@ class GemmFit {
     GemmProfile g;
     g.sustained_ratio = {1.15, 1.05, 1.25, Origin::kExtrapolated};
     return g;
+  }
+
+  /// The gap between kernels is the device's, whatever they multiply: a 16-bit type's, fitted here or known before.
+  std::optional<Parameter> launch_of_others() const {
+    for (const char* type : {"bf16", "fp16"})
+      if (const auto found = out_.profile.gemm.find(type); found != out_.profile.gemm.end()) return found->second.launch_us;
+    return std::nullopt;
   }
 
   Problem collect(const std::string& name, const std::vector<const Point*>& points) const {
@@ -158,6 +181,7 @@ class GemmFit {
     g.wave_hardness = value(kHardness);
     g.l2_fraction = value(kL2Fraction);
     g.l2_bandwidth_factor = value(kL2Factor);
+    g.weight_l2_fraction = value(kWeightL2);
     const auto flops = [&] { return parameter(1e9 * std::exp(o.value[kClock]), 1e9 * std::exp(o.low[kClock]), 1e9 * std::exp(o.high[kClock]), options_.origin); };
     g.sustained_flops = sustained ? flops() : was.sustained_flops;
     g.burst_flops = sustained ? was.burst_flops : flops();

@@ -20,7 +20,7 @@ struct GemmTimer {
   GemmTimer(const cluster::Gpu& gpu, double peak, const calibration::GemmProfile& profile, cost::Clocks clocks);
   cost::GemmModel model;
   cost::Available device;
-  double quantise_us = 0, quantise_bandwidth = 1, l2_resident = 0, l2_saving = 0;
+  double quantise_us = 0, quantise_bandwidth = 1, l2_resident = 0, l2_saving = 0, weight_resident = 0;
 };
 double gemm_us(const GemmTimer& timer, const calibration::Point& p);
 /// Whether a point's time holds the quantisation of its activation: as it states, else where the type needs one (8 bits and less).

@@ -1,5 +1,5 @@
-// A weighted median rather than a mean: the library picks one kernel for a region of shapes, so that neighbours agree but for a few that got
-// another kernel, and a mean would smear those over the region. Weights fall with |ln distance|, an exponential in each extent, because kernel
+// The mean of the middle half by weight rather than of all: the library picks one kernel for a region of shapes, so that neighbours agree but for a few
+// that got another kernel, and a mean of all would smear those over the region. Weights fall with |ln distance|, an exponential in each extent, because kernel
 // choice follows tile counts, that is ratios of extents.
 #include "fit/smooth.hpp"
 
@@ -12,9 +12,10 @@ namespace orrery::fit {
 namespace {
 
 constexpr double kSame = 1.02;      ///< extents nearer than this are one node (4096 and 4097)
-constexpr double kApart = 1.12;     ///< neighbours on an axis are at least so far apart where it has many nodes
-constexpr std::size_t kDense = 28;  ///< nodes on an axis beyond which it is thinned
+constexpr double kApart = 1.06;     ///< neighbours on an axis are at least so far apart where it has many nodes, and this times as far until
+constexpr std::size_t kDense = 48;  ///< there are no more nodes than these
 constexpr double kCut = 7;          ///< weights below exp(-7) are none
+constexpr double kTail = 0.25;      ///< share of the weight that is left out at either end
 constexpr double kDoubt = 0.02;     ///< weight of the vote for 0, against 1 of a shape at the node
 
 std::vector<double> thinned(const std::vector<double>& sorted, double apart) {
@@ -80,19 +81,32 @@ calibration::ResidualTable smooth(std::span<const Residual> residuals, const std
           total += weight;
         }
         if (!zero) near.emplace_back(0, kDoubt);
-        double sum = 0, median = 0;
+        double passed = 0, sum = 0, inside = 0;
         for (const auto& [value, weight] : near) {
-          sum += weight;
-          if (2 * sum >= total) {
-            median = value;
-            break;
-          }
+          const double from = std::max(passed, kTail * total), to = std::min(passed + weight, (1 - kTail) * total);
+          passed += weight;
+          if (to <= from) continue;
+          sum += value * (to - from);
+          inside += to - from;
         }
-        table.values.push_back(static_cast<int>(std::lround(std::clamp(median, -2.0, 2.0) * 1000)));
+        const double middle = inside > 0 ? sum / inside : 0;
+        table.values.push_back(static_cast<int>(std::lround(std::clamp(middle, -2.0, 2.0) * 1000)));
       }
     }
   }
   return table;
+}
+
+calibration::ResidualTable smooth(std::vector<Residual> residuals, const std::array<std::vector<double>, 3>& axes, const std::vector<Reach>& stages) {
+  calibration::ResidualTable all;
+  for (const Reach& reach : stages) {
+    const calibration::ResidualTable one = smooth(residuals, axes, reach);
+    for (Residual& r : residuals) r.value -= one.at(r.extents);
+    if (all.empty()) all = one;
+    else
+      for (std::size_t i = 0; i < all.values.size(); ++i) all.values[i] = std::clamp(all.values[i] + one.values[i], -2000, 2000);
+  }
+  return all;
 }
 
 }  // namespace orrery::fit

@@ -1,17 +1,18 @@
 // The host back end: the same points as a GPU's, from a CPU. Threads of the BLAS are the library's own.
-#include "orrery/measure/run.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "measure/backends.hpp"
 #include "orrery/base/random.hpp"
+#include "orrery/measure/run.hpp"
 
 #ifdef ORRERY_OPENBLAS
 #include <cblas.h>
@@ -22,7 +23,7 @@ namespace orrery::measure {
 #ifndef ORRERY_OPENBLAS
 
 bool has_host_backend() { return false; }
-Result<calibration::MeasurementSet> run_host(const RunOptions&) {
+Result<std::unique_ptr<Backend>> make_host(int, Ranks*) {
   return fail("", "", "this build has no host back end: OpenBLAS was not found when it was configured ('apt-get install libopenblas-dev' brings it)");
 }
 
@@ -129,50 +130,35 @@ class Streaming {
   volatile float sum_ = 0;
 };
 
-template <class Kernel>
-std::string time(Kernel& kernel, Point& p, int repetitions) {
-  if (!kernel.right()) return fmt::format("{}: the result is wrong", calibration::key_of(p));
-  for (int i = 0; i < kWarmUp; ++i) kernel.run(static_cast<std::size_t>(i));
-  for (int i = 0; i < repetitions; ++i) {
-    const auto begin = Clock::now();
-    kernel.run(static_cast<std::size_t>(i + kWarmUp));
-    p.time_us.push_back(std::max(1e-3, microseconds(Clock::now() - begin)));
+/// One collective between processes. Its time is the slowest rank's, from a moment when all were ready.
+class Exchange {
+ public:
+  Exchange(const Point& p, Ranks& ranks) : p_(p), ranks_(ranks), count_(static_cast<std::size_t>(p.bytes) / sizeof(float)) {
+    turns_ = std::clamp<std::size_t>(kTurn / (2 * count_ * sizeof(float)), 1, 16);
+    send_.assign(turns_ * count_, static_cast<float>(ranks.rank() + 1));
+    receive_.assign(turns_ * count_, 0.0F);
   }
-  return "";
-}
+  bool run(std::size_t turn) {
+    turn %= turns_;
+    return ranks_.collective(p_.collective, &send_[turn * count_], &receive_[turn * count_], count_);
+  }
+  bool right() {
+    if (!run(0)) return false;
+    const int size = ranks_.size(), rank = ranks_.rank();
+    const auto share = count_ / static_cast<std::size_t>(size);
+    const auto sum = static_cast<float>(size * (size + 1) / 2);
+    if (p_.collective == "all_reduce") return receive_[count_ - 1] == sum;
+    if (p_.collective == "reduce_scatter") return receive_[share - 1] == sum;
+    if (p_.collective == "send_recv") return receive_[count_ - 1] == static_cast<float>((rank + size - 1) % size + 1);
+    return receive_[0] == 1.0F && receive_[count_ - 1] == static_cast<float>(size);  // gathers and exchanges end in the order of ranks
+  }
 
-std::vector<Point> shapes(const RunOptions& options) {
-  const bool standard = options.shapes == "standard";
-  std::vector<Point> out;
-  const auto gemm = [&](std::int64_t m, std::int64_t n, std::int64_t k, const char* layout, bool accumulate) {
-    Point p;
-    p.dtype = "fp32", p.m = m, p.n = n, p.k = k, p.layout = layout, p.accumulate = accumulate, p.context = "sustained", p.from = "host";
-    out.push_back(std::move(p));
-  };
-  const std::vector<std::int64_t> extents = standard ? std::vector<std::int64_t>{128, 256, 512, 1024, 1536, 2048} : std::vector<std::int64_t>{128, 256, 512, 1024};
-  for (const std::int64_t m : extents)
-    for (const std::int64_t n : extents)
-      for (const std::int64_t k : extents) gemm(m, n, k, "tn", false);
-  for (const std::int64_t e : extents) {
-    gemm(e, 512, 512, "nn", false), gemm(512, e, 256, "nn", false);
-    gemm(e, 512, 512, "nt", true), gemm(512, e, 256, "nt", true);
-  }
-  for (const char* kind : {"copy", "elementwise", "reduce"})
-    for (std::int64_t bytes = 1 << 16; bytes <= (standard ? 1 << 28 : 1 << 26); bytes *= 2) {
-      Point p;
-      p.kind = Point::Kind::kStream, p.stream = kind, p.context = "sustained", p.from = "host";
-      p.read_bytes = p.stream == "elementwise" ? 2 * bytes : bytes;
-      p.write_bytes = p.stream == "reduce" ? 0 : bytes;
-      out.push_back(std::move(p));
-    }
-  // A drawn order: what drifts (clocks, neighbours) then hits all shapes alike.
-  std::vector<std::pair<std::uint64_t, Point>> keyed;
-  for (std::size_t i = 0; i < out.size(); ++i) keyed.emplace_back(random_bits(options.seed, "order", i), std::move(out[i]));
-  std::sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  out.clear();
-  for (auto& [key, p] : keyed) out.push_back(std::move(p));
-  return out;
-}
+ private:
+  const Point& p_;
+  Ranks& ranks_;
+  std::size_t count_, turns_ = 1;
+  std::vector<float> send_, receive_;
+};
 
 std::vector<std::pair<std::string, std::string>> environment() {
   std::vector<std::pair<std::string, std::string>> out;
@@ -192,39 +178,90 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return out;
 }
 
+class Host : public Backend {
+ public:
+  Host(int threads, Ranks* ranks) : ranks_(ranks) {
+    if (threads > 0) openblas_set_num_threads(threads);
+  }
+  [[nodiscard]] std::string problem() const override { return ""; }
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment() const override {
+    auto out = measure::environment();
+    if (ranks_ != nullptr) {
+      out.emplace_back("mpi", ranks_->library());
+      out.emplace_back("ranks", fmt::format("{} on {} machines", ranks_->size(), ranks_->nodes()));
+    }
+    return out;
+  }
+  [[nodiscard]] std::vector<Point> shapes(const std::string& set) const override { return host_shapes(set, ranks_); }
+  [[nodiscard]] std::string refusal(const Point& p) const override {
+    constexpr double kMostFlops = 4e12, kMostBytes = 4e9;
+    if (p.kind == Point::Kind::kGemm) {
+      if (p.dtype != "fp32") return fmt::format("the host's BLAS multiplies fp32, not {}", p.dtype);
+      if (p.batch != 1) return "the host's BLAS multiplies one product at a time";
+      const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+      if (2 * m * n * k > kMostFlops || 4 * (m * k + k * n + m * n) > kMostBytes) return "it is larger than a host multiplies in seconds";
+      return "";
+    }
+    if (p.kind == Point::Kind::kAttention) return "the host has no fused attention";
+    if (p.kind == Point::Kind::kStream) {
+      if (p.stream != "copy" && p.stream != "elementwise" && p.stream != "reduce") return fmt::format("the host has no kernel for stream/{}", p.stream);
+      const bool whole = p.stream == "reduce" ? p.write_bytes == 0 : p.read_bytes == (p.stream == "copy" ? 1 : 2) * p.write_bytes;
+      if (!whole || p.read_bytes < 64 || p.read_bytes % 8 != 0) return "the kernel shares its bytes between reads and writes in another way";
+      return static_cast<double>(p.read_bytes + p.write_bytes) > kMostBytes ? "it is larger than a host streams" : "";
+    }
+    if (ranks_ == nullptr) return "collectives need processes that mpirun started, with --mpi";
+    if (p.ranks != ranks_->size() || p.nodes != ranks_->nodes()) return fmt::format("these are {} ranks on {} machines", ranks_->size(), ranks_->nodes());
+    return p.bytes % (4 * ranks_->size()) != 0 ? "its bytes do not divide by the ranks" : "";
+  }
+
+  std::string time(Point& p, int repetitions, std::uint64_t seed) override {
+    if (p.kind == Point::Kind::kGemm) {
+      Product kernel(p, seed);
+      return timed(kernel, p, repetitions);
+    }
+    if (p.kind == Point::Kind::kStream) {
+      Streaming kernel(p);
+      return timed(kernel, p, repetitions);
+    }
+    Exchange exchange(p, *ranks_);
+    bool right = exchange.right();
+    right = ranks_->greatest(right ? 0 : 1) == 0;  // all ranks go on, or none
+    if (!right) return fmt::format("{}: the result is wrong", calibration::key_of(p));
+    for (int i = -kWarmUp; i < repetitions; ++i) {
+      ranks_->barrier();
+      const auto begin = Clock::now();
+      const bool ran = exchange.run(static_cast<std::size_t>(i + kWarmUp));
+      const double us = ranks_->greatest(ran ? microseconds(Clock::now() - begin) : INFINITY);
+      if (!std::isfinite(us)) return fmt::format("{}: MPI refused it", calibration::key_of(p));
+      if (i >= 0) p.time_us.push_back(std::max(1e-3, us));
+    }
+    return "";
+  }
+
+ private:
+  template <class Kernel>
+  std::string timed(Kernel& kernel, Point& p, int repetitions) {
+    bool right = kernel.right();
+    if (ranks_ != nullptr) right = ranks_->greatest(right ? 0 : 1) == 0;
+    if (!right) return fmt::format("{}: the result is wrong", calibration::key_of(p));
+    // Under MPI every rank runs the same: a training step's products share the memory in the same way.
+    if (ranks_ != nullptr) ranks_->barrier();
+    for (int i = 0; i < kWarmUp; ++i) kernel.run(static_cast<std::size_t>(i));
+    for (int i = 0; i < repetitions; ++i) {
+      const auto begin = Clock::now();
+      kernel.run(static_cast<std::size_t>(i + kWarmUp));
+      p.time_us.push_back(std::max(1e-3, microseconds(Clock::now() - begin)));
+    }
+    return "";
+  }
+  Ranks* ranks_;
+};
+
 }  // namespace
 
 bool has_host_backend() { return true; }
 
-Result<calibration::MeasurementSet> run_host(const RunOptions& options) {
-  if (options.threads > 0) openblas_set_num_threads(options.threads);
-  calibration::MeasurementSet set;
-  set.name = "host";
-  set.environment = environment();
-  std::vector<Point> all = shapes(options);
-  Diagnostics problems;
-  const auto begin = Clock::now();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    Point& p = all[i];
-    std::string why;
-    if (p.kind == Point::Kind::kGemm) {
-      Product kernel(p, options.seed);
-      why = time(kernel, p, options.repetitions);
-    } else {
-      Streaming kernel(p);
-      why = time(kernel, p, options.repetitions);
-    }
-    if (why.empty()) set.points.push_back(p);
-    else problems.push_back({"", "", why});
-    const double spent = microseconds(Clock::now() - begin) * 1e-6;
-    if (options.progress) options.progress(i + 1, all.size(), spent / static_cast<double>(i + 1) * static_cast<double>(all.size() - i - 1));
-  }
-  if (!problems.empty()) {
-    problems.resize(std::min<std::size_t>(problems.size(), 20));
-    return fail(std::move(problems));
-  }
-  return set;
-}
+Result<std::unique_ptr<Backend>> make_host(int threads, Ranks* ranks) { return std::make_unique<Host>(threads, ranks); }
 
 #endif
 

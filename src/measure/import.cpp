@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "measure/nccl_json.hpp"
+#include "measure/nvbandwidth.hpp"
 #include "orrery/document/document.hpp"
 #include "orrery/measure/nccl_log.hpp"
 
@@ -19,6 +21,7 @@ bool is_json(std::string_view text) {
 Result<Imported> import_json(std::string_view text, const std::string& file, const ImportOptions& options) {
   auto value = document::parse(text, file);
   if (!value) return fail(std::move(value.error()));
+  if (is_nccl_json(*value)) return import_nccl_json(*value, file, options);
   auto loaded = document::load("measurements", *value, file, "", ".");
   if (!loaded) return fail(std::move(loaded.error()));
   auto set = calibration::read_measurements(loaded->value, file, "");
@@ -75,6 +78,7 @@ std::string to_string(const Refused& r) { return r.line == 0 ? fmt::format("{}: 
 
 Result<Imported> import_text(std::string_view text, const std::string& file, const ImportOptions& options) {
   if (is_json(text)) return import_json(text, file, options);
+  if (is_nvbandwidth(text)) return import_nvbandwidth(text, file, options);
   if (is_nccl_log(text)) return import_nccl_log(text, file, options);
   return import_csv(text, file, options);
 }

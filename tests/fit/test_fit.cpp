@@ -12,7 +12,8 @@ using calibration::Point;
 
 namespace {
 
-std::vector<Point> made_by(const cluster::Gpu& gpu, const calibration::Profile& profile, double noise) {
+std::vector<Point> made_by(const cluster::Gpu& gpu, calibration::Profile profile, double noise) {
+  for (auto& [type, g] : profile.gemm) g.residual = {};  // what the parameters say, without a real device's picks of kernels
   const fit::Predictor predictor(gpu, profile);
   std::vector<Point> points;
   std::uint64_t index = 0;
@@ -116,13 +117,55 @@ TEST_CASE("a collective's curve is the median of its times made monotone") {
   CHECK(c.time_us[3] == Approx(40));
 }
 
-TEST_CASE("a smoothed table is the median of its neighbours, and 0 where there are none") {
+TEST_CASE("a smoothed table is the middle of its neighbours, and 0 where there are none") {
   std::vector<fit::Residual> residuals;
-  for (const double m : {128.0, 256.0, 512.0}) residuals.push_back({{m, 1024, 1024}, m == 256 ? 2.0 : 0.1});
-  const std::array<std::vector<double>, 3> axes = {std::vector<double>{128, 256, 1e7}, std::vector<double>{1024}, std::vector<double>{1024}};
-  const auto table = fit::smooth(residuals, axes, {1, 1, 1});
-  REQUIRE(table.values.size() == 3);
-  CHECK(table.values[0] == 100);
-  CHECK(table.values[1] == 100);
-  CHECK(table.values[2] == 0);
+  for (const double m : {128.0, 181.0, 256.0, 362.0, 512.0}) residuals.push_back({{m, 1024, 1024}, m == 256 ? 2.0 : 0.1});
+  const std::array<std::vector<double>, 3> axes = {std::vector<double>{128, 256}, std::vector<double>{1024, 1e9}, std::vector<double>{1024}};
+  const auto table = fit::smooth(residuals, axes, fit::Reach{10, 1, 1});
+  CHECK(table.values == std::vector<int>{100, 0, 100, 0});
+}
+
+TEST_CASE("a second stage smooths what the first left") {
+  // A level over octaves, and one shape beside it.
+  std::vector<fit::Residual> residuals;
+  for (const double m : {128.0, 512.0, 2048.0, 8192.0}) residuals.push_back({{m, 1024, 1024}, m == 8192 ? 0.5 : 0.1});
+  const std::array<std::vector<double>, 3> axes = {std::vector<double>{128, 1000, 8192}, std::vector<double>{1024}, std::vector<double>{1024}};
+  const std::vector<fit::Reach> stages = {{10, 1, 1}, {0.1, 1, 1}};
+  const auto near = fit::smooth(residuals, axes, stages.back()), both = fit::smooth(residuals, axes, stages);
+  CHECK(near.values[1] == 0);  // no shape within its reach
+  CHECK(both.values[1] == Approx(150).margin(60));
+  CHECK(both.values[2] == Approx(500).margin(20));
+}
+
+TEST_CASE("what rows of one kind cannot tell apart keeps what the base knows") {
+  const auto gpu = test::catalogue_gpu("h100-sxm5-80gb");
+  calibration::Profile truth = test::default_profile(gpu);
+  truth.gemm["fp8"].quantise_us.value = 9;
+  truth.gemm["fp8"].residual = {};
+  auto points = made_by(gpu, truth, 0.01);
+  for (Point& p : points) p.dtype = "fp8", p.quantise = "dynamic", p.time_us = {*fit::Predictor(gpu, truth).predict(p)};
+  calibration::Profile base;
+  base.gemm["bf16"].launch_us = {2.5, 2, 3, Origin::kPublished};
+  base.gemm["fp8"].burst_flops = {3e12, 2e12, 4e12, Origin::kPublished};
+  const auto fitted = fit::fit(points, gpu, base, quick());
+  REQUIRE(fitted.has_value());
+  const auto& g = fitted->profile.gemm.at("fp8");
+  CHECK(g.launch_us == base.gemm.at("bf16").launch_us);      // the start of a quantisation is in every row as well
+  CHECK(g.burst_flops == base.gemm.at("fp8").burst_flops);   // long kernels of one clock
+  CHECK(g.quantise_us.value > 4);
+  CHECK(named(fitted->held_out, "gemm/fp8/large").median < 0.03);
+}
+
+TEST_CASE("a weight that a benchmark finds in L2 costs a step its memory") {
+  const auto gpu = test::catalogue_gpu("l40s");
+  calibration::Profile profile = test::default_profile(gpu);
+  auto& g = profile.gemm["bf16"];
+  g.residual = {};
+  g.l2_bandwidth_factor.value = 2;
+  g.weight_l2_fraction.value = 0.2;
+  Point p;
+  p.m = 128, p.n = 4096, p.k = 1024, p.context = "burst";
+  const double in_cache = *fit::Predictor(gpu, profile).predict(p);
+  g.weight_l2_fraction.value = 0;
+  CHECK(*fit::Predictor(gpu, profile).predict(p) > 1.2 * in_cache);
 }

@@ -14,13 +14,16 @@ TEST_CASE("the host measures its own products and streams, or says what it lacks
     CHECK(done <= all);
     CHECK(left >= 0);
   };
-  const auto set = measure::run_host(options);
+  const auto ran = measure::run(options);
   if (!measure::has_host_backend()) {
-    REQUIRE_FALSE(set.has_value());
-    CHECK(set.error().front().text == "this build has no host back end: OpenBLAS was not found when it was configured ('apt-get install libopenblas-dev' brings it)");
+    REQUIRE_FALSE(ran.has_value());
+    CHECK(ran.error().front().text == "this build has no host back end: OpenBLAS was not found when it was configured ('apt-get install libopenblas-dev' brings it)");
     return;
   }
-  REQUIRE(set.has_value());
+  REQUIRE(ran.has_value());
+  CHECK(ran->failed.empty());
+  CHECK(ran->first);
+  const auto* set = &ran->set;
   CHECK(calls == set->points.size());
   std::set<std::string> layouts, streams;
   for (const auto& p : set->points) {

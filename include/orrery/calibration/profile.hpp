@@ -44,6 +44,7 @@ struct GemmProfile {
   Parameter burst_flops{1e13, 1e12, 1e15};             ///< the same for a short burst from idle (how most tables are measured)
   Parameter l2_fraction{0.5, 0.1, 1};                  ///< of L2 that activation and output may fill and still be found there,
   Parameter l2_bandwidth_factor{1, 1, 8};              ///< at this bandwidth over the device memory's; 1: no difference
+  Parameter weight_l2_fraction{0, 0, 1};               ///< of L2 that a weight may fill and still be found there inside a measured row (fitting only)
   Parameter quantise_us{0, 0, 10}, quantise_bandwidth{0.36, 0.2, 0.8};  ///< dynamic quantisation inside a measured row (fitting only)
   std::vector<Tile> tiles = {{256, 128, 1, 1}, {128, 256, 1, 1}, {128, 128, 2, 0.92}, {64, 256, 1, 0.85}, {256, 64, 1, 0.85},
                              {128, 64, 2, 0.8}, {64, 128, 2, 0.8}, {64, 64, 2, 0.65}};

@@ -56,7 +56,7 @@ std::vector<ClassError> buckets(const std::string& class_name, const std::string
 
 struct Options {
   std::uint64_t seed = 1;
-  int folds = 5;                     ///< of cross-validation, >= 2
+  int folds = 10;                    ///< of cross-validation, >= 2
   int bootstrap = 20;                ///< resamples for intervals
   Origin origin = Origin::kMeasured; ///< of what is fitted: measured or published
   bool residuals = true;             ///< keep what the parameters leave as a table

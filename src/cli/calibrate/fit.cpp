@@ -102,7 +102,7 @@ class Fit : public Verb {
   MeasurementOptions measurements_;
   std::string out_, base_, name_;
   std::vector<std::string> sources_;
-  std::int64_t folds_ = 5, bootstrap_ = 20, seed_ = 1;
+  std::int64_t folds_ = 10, bootstrap_ = 20, seed_ = 1;
   bool residuals_ = true;
   OutputOptions output_;
 };

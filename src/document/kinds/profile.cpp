@@ -50,6 +50,7 @@ Type gemm() {
       {"burst_flops", "the same in a short burst from idle"},
       {"l2_fraction", "of L2 that activation and output may fill and still be found there"},
       {"l2_bandwidth_factor", "their bandwidth over the device memory's"},
+      {"weight_l2_fraction", "of L2 that a weight may fill and still be found there inside the measured rows"},
       {"quantise_us", "start of a quantisation inside the measured rows"},
       {"quantise_bandwidth", "of the memory bandwidth, while quantising"},
   });
