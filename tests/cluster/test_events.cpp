@@ -101,7 +101,7 @@ TEST_CASE("no route crosses a failed uplink, and its ECMP group hashes over the 
 
 TEST_CASE("links that do not exist are refused with what there is") {
   CHECK(why(degraded("nodes3/nic2", 0.5)) ==
-        "job.json:/events/0/link: nodes3/nic2: no such link; links are named node{i}/gpu{j}/nvlink, node{i}/pcie{k}, node{i}/nic{j}, leaf{i}/up{j} and spine{i}/up{j}");
+        "job.json:/events/0/link: nodes3/nic2: no such link; links are named node{i}/gpu{j}/nvlink, node{i}/pcie{k}, node{i}/nic{j}, leaf{i}/up{j}, spine{i}/up{j} and switch{i}/to{j}");
   for (const char* name : {"", "/", "node0", "node0/nic", "node/nic0", "node0/nic00", "node0/nic0/", "node0/nic-1", "node0/nic0x", "leaf0/up99999999999999999999", "node0/gpu1/nvlink2"}) {
     INFO(name);
     CHECK(why(degraded(name, 0.5)).find(": no such link; links are named") != std::string::npos);

@@ -120,8 +120,8 @@ TEST_CASE("a switch below a switch has an uplink to it, which a path between its
   REQUIRE(c);
   std::vector<std::string> names;
   for (const cluster::Hop& hop : c->route(0, 8).hops) names.push_back(c->name(hop.link));
-  // GPU 0's own switch is 1 below 0; NIC 0's is 3 below the same.
-  CHECK(names == std::vector<std::string>{"node0/gpu0/pcie:out", "node0/pcie1:out", "node0/pcie3:in", "node0/nic0:out", "node1/nic0:in", "node1/pcie3:out", "node1/pcie1:in",
+  // GPU 0's own switch is 1 below 0; NIC 0's is 12 below the same.
+  CHECK(names == std::vector<std::string>{"node0/gpu0/pcie:out", "node0/pcie1:out", "node0/pcie12:in", "node0/nic0:out", "node1/nic0:in", "node1/pcie12:out", "node1/pcie1:in",
                                           "node1/gpu0/pcie:in"});
 }
 
