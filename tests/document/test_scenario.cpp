@@ -98,7 +98,7 @@ TEST_CASE("a problem names file, pointer, what was found and what is accepted") 
   CHECK(problem({{"parallelism.overlap.tp", "true"}}) == "job.json:/parallelism/overlap/tp: expected false, or one of bulk, pipelined, ring, found true");
   CHECK(problem({{"parallelism.order", R"(["tp", "cp", "ep", "dp", "dp"])"}}) == "job.json:/parallelism/order/4: \"dp\" appears twice");
   CHECK(problem({{"parallelism.order", R"(["tp"])"}}) == "job.json:/parallelism/order: 1 items; accepted are 5");
-  CHECK(problem({{"training.offload.vram", "5"}}) == "--set:/training/offload/vram: unknown member; known are optimizer, activations, parameters");
+  CHECK(problem({{"training.offload.vram", "5"}}) == "--set:/training/offload/vram: unknown member; known are optimizer, activations, parameters, optimizer_device, activations_device, parameters_device");
   CHECK(problem({{"training.micro_bacth", "1"}}) == "--set:/training/micro_bacth: unknown member; did you mean \"micro_batch\"?");
   CHECK(problems(R"({"schema": "orrery/model/1"})").front() == "job.json:/schema: expected \"orrery/scenario/1\", found \"orrery/model/1\"");
   CHECK(problems("[]") == std::vector<std::string>{"job.json: expected a scenario as an object, found an array"});
