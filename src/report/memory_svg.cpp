@@ -51,7 +51,9 @@ std::vector<MemorySvg::Column> MemorySvg::columns(std::size_t count, SimTime end
   std::size_t next = 0;
   for (std::size_t c = 0; c < count; ++c) {
     const auto until = static_cast<double>(end) * static_cast<double>(c + 1) / static_cast<double>(count);
-    Column column{static_cast<SimTime>(static_cast<double>(end) * static_cast<double>(c) / static_cast<double>(count)), now};
+    const double begin = static_cast<double>(end) * static_cast<double>(c) / static_cast<double>(count);
+    for (; next < samples_.size() && static_cast<double>(samples_[next].at) <= begin; ++next) now = samples_[next].held;
+    Column column{static_cast<SimTime>(begin), now};
     for (; next < samples_.size() && (static_cast<double>(samples_[next].at) < until || c + 1 == count); ++next) {
       now = samples_[next].held;
       if (sum(now) > sum(column.held)) column.held = now;
