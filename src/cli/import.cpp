@@ -19,7 +19,7 @@ Value texts(const std::vector<std::string>& list) { return Value(Value::Array(li
 class Import : public Verb {
  public:
   void define(Arguments a) override {
-    a.positional("FILE", file_, "nvidia-smi topo -m, NCCL topology XML, ibnetdiscover, iblinkinfo or Slurm topology.conf");
+    a.positional("FILE", file_, "a topology as nvidia-smi, NCCL, InfiniBand or Slurm print it");
     a.text("-o", target_, "write the node or fabric to FILE; to standard output unless given", "FILE");
     a.text("--name", options_.name, "name of the node or fabric; the file's unless given", "NAME");
     a.text("--gpu", options_.gpu, "catalogue name of the GPU, where the file does not say", "NAME");

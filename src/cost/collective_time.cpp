@@ -83,35 +83,6 @@ CollectiveTime between(const Request& q, const CollectiveCurve& fewer, const Col
   return {Seconds(std::max(0.0, total - transfer)), Seconds(transfer), weaker(weaker(a.origin, b.origin), Origin::kInterpolated)};
 }
 
-/// A curve of fewer domains of the same size, with latency and transfer grown as the model grows them: NCCL's composition for the one, bytes of the
-/// busiest link for the other (modelling 6.5). From one domain only where it is a rack: a node's ports say nothing of NICs.
-std::optional<CollectiveTime> grown(const Request& q) {
-  constexpr std::int64_t kNode = 16;
-  if (q.shape.ranks % q.shape.nodes != 0) return std::nullopt;
-  const std::int64_t each = q.shape.ranks / q.shape.nodes;
-  const CollectiveCurve* best = nullptr;
-  for (const CollectiveCurve& c : q.profile.collectives) {
-    if (c.nodes >= q.shape.nodes || c.ranks != each * c.nodes || (c.nodes == 1 && each <= kNode)) continue;
-    if (best != nullptr && c.nodes < best->nodes) continue;
-    if (const CollectiveCurve* found = find_curve(q.profile.collectives, to_string(q.kind), "", true, c.ranks, c.nodes, q.nccl.version); found != nullptr) best = found;
-  }
-  if (best == nullptr) return std::nullopt;
-  Shape fewer = q.shape;
-  fewer.ranks = best->ranks;
-  fewer.nodes = best->nodes;
-  const collective::Choice choice = collective::choose(q.kind, Bytes(static_cast<std::int64_t>(q.bytes)), fewer, q.nccl);
-  const CollectiveTime known = from_curve({q.kind, q.bytes, choice, fewer, q.nccl, q.profile}, *best);
-  const ModelTime there = model_time(q.kind, choice.algorithm, q.bytes, fewer, q.nccl, q.profile.links);
-  const ModelTime here = model_time(q.kind, q.choice.algorithm, q.bytes, q.shape, q.nccl, q.profile.links);
-  const double total = (known.latency + known.transfer).value() * 1e6;
-  // What the model misses of the whole: split between floor and transfer differently, both add up to the same time.
-  const double scale = total / (there.latency_us + there.transfer_us);
-  const double wire = wire_us(collective::hops(q.kind, q.choice.algorithm, q.shape), q.bytes, q.shape);
-  const double time = std::max(wire, scale * (here.latency_us + here.transfer_us));
-  const double transfer = std::min(time, std::max(wire, scale * here.transfer_us));
-  return microseconds(time - transfer, transfer, weaker(best->origin, Origin::kExtrapolated));
-}
-
 std::optional<CollectiveTime> from_curves(const Request& q) {
   // A curve of no stated algorithm is what NCCL chose by itself: it does not answer for a forced one.
   const bool reduced = q.shape.sharp && q.shape.nodes > 1;  // nor for a fabric that reduces: the curves' did not
@@ -124,7 +95,7 @@ std::optional<CollectiveTime> from_curves(const Request& q) {
     return curve != nullptr && curve->scale_up_gb_per_s > 0 && !q.shape.nvlink ? nullptr : curve;
   };
   if (const CollectiveCurve* curve = find(q.shape.ranks)) return from_curve(q, *curve);
-  if (q.shape.nodes > 1) return own_choice ? grown(q) : std::nullopt;
+  if (q.shape.nodes > 1) return std::nullopt;
   std::int64_t below = 0, above = std::numeric_limits<std::int64_t>::max();
   for (const CollectiveCurve& c : q.profile.collectives) {
     if (find(c.ranks) == nullptr) continue;

@@ -14,7 +14,7 @@ std::optional<NearestMeasured> nearest_measured(collective::Kind kind, double by
   for (std::size_t i = 1; i < curve->bytes.size(); ++i) {
     if (std::abs(std::log(curve->bytes[i] / bytes)) < std::abs(std::log(curve->bytes[best] / bytes))) best = i;
   }
-  return NearestMeasured{curve->bytes[best], curve->time_us[best], curve->origin};
+  return NearestMeasured{curve->bytes[best], curve->time_us[best], curve->origin, bytes >= curve->bytes.front() && bytes <= curve->bytes.back()};
 }
 
 }  // namespace orrery::cost

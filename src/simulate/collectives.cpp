@@ -125,6 +125,8 @@ Result<std::vector<CollectiveRow>> collectives(const document::Document& scenari
     out.origin = row.origin;
     out.nearest = cost::nearest_measured(query.kind, static_cast<double>(out.bytes), to_string(row.choice.algorithm), query.ranks, built.domain_of(query.ranks - 1) + 1, nccl->version,
                                          selected->profile);
+    // A published curve says nothing beyond its ends, whatever a sum of its parts is called.
+    if (out.nearest && !out.nearest->within && out.origin == Origin::kPublished) out.origin = Origin::kExtrapolated;
     rows.push_back(std::move(out));
   }
   return rows;

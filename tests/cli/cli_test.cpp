@@ -255,7 +255,7 @@ TEST_CASE("memory says what is the largest that fits, what would make a job fit,
   }
   // The same for a terminal, and for programs.
   const Said chart = command({"memory", path, "--chart"});
-  CHECK(chart.out.find("tensors of rank 0 over the step\n") != std::string::npos);
+  CHECK(chart.out.find("tensors of rank 4 over the step\n") != std::string::npos);
   CHECK(chart.out.find("|PPPPPPPP") != std::string::npos);
   const document::Value all = json(command({"memory", path, "--chart", "--largest", "--json", "-", "--quiet"}).out);
   CHECK(all.at("memory").at("timeline").at("columns").items().size() == 200);

@@ -127,6 +127,9 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
       if (row.pointer.starts_with("/model/moe/")) overrides.push_back({"model.moe", R"({"experts": 8, "experts_per_token": 2, "expert_ffn": 1024})"});
       if (row.pointer.starts_with("/model/mla/")) overrides.push_back({"model.mla", R"({"kv_lora_rank": 64, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64})"});
       if (row.pointer.starts_with("/training/adapter/")) overrides.push_back({"training.adapter", R"({"rank": 8})"});
+      if (row.pointer.starts_with("/cluster/fabric/dragonfly/")) overrides.push_back({"cluster.fabric.dragonfly", R"({"groups": 2, "routers_per_group": 2, "hosts_per_router": 2})"});
+      if (row.pointer.starts_with("/cluster/fabric/torus/")) overrides.push_back({"cluster.fabric.torus", R"({"shape": [2, 2]})"});
+      if (row.pointer.starts_with("/cluster/fabric/graph/")) overrides.push_back({"cluster.fabric.graph", R"({"switches": 2, "links": [[0, 1, 1]], "hosts": [[0], [1]]})"});
       overrides.push_back({row.pointer, text});
       const auto job = document::load_scenario_text(test::scenario(), "job.json", "", overrides);
       if (job) {
@@ -145,7 +148,7 @@ TEST_CASE("every member of a scenario can be set, and stands in the resolved sce
     }
   }
   const std::set<std::string> wholly_unbuilt = {
-      "/cluster/nccl/tuner", "/cluster/placement", "/jobs"};
+      "/cluster/nccl/tuner", "/jobs"};
   for (const std::string& pointer : wholly_unbuilt) {
     CAPTURE(pointer);
     CHECK(unbuilt.contains(pointer));

@@ -17,7 +17,7 @@ const std::vector<MemberCase>& member_cases();
 
 /// A member that is for people, or that something not built yet will read; why no number of a report depends on it.
 struct InformationOnly {
-  std::string leaf, value, why;
+  std::string leaf, value, why, base = "";
 };
 const std::vector<InformationOnly>& information_only();
 

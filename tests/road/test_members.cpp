@@ -158,11 +158,11 @@ TEST_CASE("every member of a scenario, changed, changes the resolved scenario an
 TEST_CASE("members for people change the resolved scenario and no number") {
   for (const InformationOnly& c : information_only()) {
     INFO(c.leaf << ": " << c.why);
-    const auto other = changed("", c.leaf, c.value);
+    const auto other = changed(c.base, c.leaf, c.value);
     INFO((other ? std::string() : problems(other.error())));
     REQUIRE(other.has_value());
     const Answer now = answer(*other);
-    const bool resolved = now.scenario != base_answer("").scenario, read = now.numbers != base_answer("").numbers;
+    const bool resolved = now.scenario != base_answer(c.base).scenario, read = now.numbers != base_answer(c.base).numbers;
     CHECK(resolved);
     CHECK_FALSE(read);
   }

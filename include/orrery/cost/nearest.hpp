@@ -12,6 +12,7 @@ namespace orrery::cost {
 struct NearestMeasured {
   double bytes = 0, time_us = 0;
   Origin origin = Origin::kPublished;
+  bool within = true;  ///< the size asked for is not beyond the curve's ends
 };
 
 /// The point of the curve that answers for the same kind, ranks and domains (its NCCL version the nearest) whose size is nearest by factor. None where
