@@ -166,7 +166,8 @@ TEST_CASE("every header has its guard on the first line") {
 
 TEST_CASE("every header compiles alone, and twice", "[slow]") {
   std::vector<fs::path> headers = own_sources();
-  std::erase_if(headers, [](const fs::path& file) { return file.extension() != ".hpp"; });
+  // Those of the back ends that are libraries of their own need a CUDA toolkit or MPI, which may not stand here.
+  std::erase_if(headers, [](const fs::path& file) { return file.extension() != ".hpp" || file.string().find("src/measure/plugin/") != std::string::npos; });
   const auto compiles = [](const fs::path& file) {
     const std::string line = "#include \"" + file.string() + "\"";
     const std::string command = "printf '%s\\n' '" + line + "' '" + line + "' | " + ORRERY_CXX + " -std=c++20 -fsyntax-only -x c++ -I'" + (kRoot / "include").string() + "' -I'" +
